@@ -1,0 +1,8 @@
+//! tidelake reads Apache Paimon tables as Apache DataFusion tables.
+#![deny(missing_docs)]
+
+pub mod error;
+pub mod options;
+pub mod spec;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,17 @@
+//! The table format, pure: no I/O, no engine. Read it beside the specification of the format.
+//!
+//! `types` and `schema` describe what a table holds, `snapshot` what it held at a moment, `manifest_list`, `manifest` and
+//! `index_manifest` which files make it up, `binary_row` and `stats` the values inside those, `bucket` and `partition` where a
+//! row lives, `deletion_vector` and `file_index` what lies beside a data file.
+//!
+//! May import: `error`, `options`.
+
+pub mod manifest;
+pub mod schema;
+pub mod snapshot;
+pub mod types;
+
+pub use manifest::{DataFile, ManifestEntries};
+pub use schema::TableSchema;
+pub use snapshot::{CommitKind, Snapshot};
+pub use types::{DataField, DataType, TypeKind};

@@ -1,0 +1,171 @@
+//! Which files a read needs: a snapshot's manifests, pruned as columns, become files to scan and sections to merge.
+//!
+//! ```text
+//! manifest lists -> manifests            pruned by partition and bucket ranges          manifests.rs
+//!   -> entries                           partition exactly, bucket, deleted entries     manifests.rs, partition.rs, bucket.rs
+//!   -> files of a bucket                 key statistics, value statistics where allowed prune.rs
+//!   -> sections and raw files            key-disjoint groups of sorted runs             section.rs
+//! ```
+//!
+//! Every step counts what it kept and dropped in [`PlanCounters`]; `EXPLAIN` shows them. A plan holds files by reference
+//! into the decoded manifests, so a table of a million files is planned without a million objects.
+//!
+//! May import: `spec`, `options`, `store`, `table`.
+
+mod bucket;
+mod manifests;
+mod partition;
+mod prune;
+mod section;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::ScalarValue;
+use datafusion::physical_expr::PhysicalExpr;
+
+pub use manifests::plan_scan;
+pub use prune::StatsPruner;
+pub use section::{Section, SectionKind};
+
+use crate::spec::index_manifest::DvRange;
+use crate::spec::manifest::DataFile;
+use crate::spec::snapshot::Snapshot;
+
+/// What a scan wants of a table.
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// Columns of the table as the filters see them.
+    pub schema: SchemaRef,
+    /// Conjuncts over `schema`. A file is left out only where no row of it can satisfy all of them.
+    pub filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// Which level-0 files of deletion-vector and first-row tables are read.
+    pub level0: Level0,
+    /// Only files of the highest level (`t$ro`).
+    pub top_level_only: bool,
+}
+
+/// Whether the level-0 files of tables that Java reads without them are part of the answer (`spec/data.md 4.4`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level0 {
+    /// A committed row is visible at once.
+    #[default]
+    Merge,
+    /// Rows become visible when they are compacted, as in Java.
+    Skip,
+}
+
+/// A partition that occurs in a plan.
+#[derive(Debug)]
+pub struct Partition {
+    /// Serialized BinaryRow of the values.
+    pub row: Arc<[u8]>,
+    /// The values in partition column order, in the arrow types of the columns.
+    pub values: Vec<ScalarValue>,
+    /// Folder below the table, `k=v/` for each column; empty for an unpartitioned table.
+    pub path: String,
+}
+
+/// Where the deletion vector of a data file lies.
+#[derive(Clone, Debug)]
+pub struct DeletionRef {
+    /// Path of the index file in the store.
+    pub path: object_store::path::Path,
+    /// Its record.
+    pub range: DvRange,
+}
+
+/// A file of a plan.
+#[derive(Clone, Debug)]
+pub struct PlannedFile {
+    /// The manifest entry.
+    pub file: DataFile,
+    /// Its partition.
+    pub partition: Arc<Partition>,
+    /// Its deletion vector.
+    pub deletion: Option<Arc<DeletionRef>>,
+    /// False when the filters rule out all rows of the file, so that it only takes part in merging.
+    pub scan: bool,
+}
+
+/// The files of a scan.
+#[derive(Debug, Default)]
+pub struct ScanPlan {
+    /// The snapshot; `None` for a table without any.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Files whose rows are all live, but for their deletion vectors.
+    pub raw: Vec<PlannedFile>,
+    /// Groups of files that have to be merged.
+    pub sections: Vec<Section>,
+    /// What planning looked at.
+    pub counters: PlanCounters,
+}
+
+impl ScanPlan {
+    /// All files that are scanned.
+    pub fn scanned(&self) -> impl Iterator<Item = &PlannedFile> {
+        self.raw.iter().chain(self.sections.iter().flat_map(|section| section.files.iter())).filter(|file| file.scan)
+    }
+
+    /// Bytes of all scanned files.
+    pub fn scanned_bytes(&self) -> u64 {
+        self.scanned().map(|file| file.file.size()).sum()
+    }
+
+    /// The exact number of rows, where it follows from the metadata: no merging, and every deletion vector counted.
+    pub fn exact_rows(&self) -> Option<u64> {
+        if !self.sections.is_empty() {
+            return None;
+        }
+        let mut rows = 0;
+        for file in &self.raw {
+            let deleted = match &file.deletion {
+                None => 0,
+                Some(deletion) => u64::try_from(deletion.range.cardinality?).ok()?,
+            };
+            rows += file.file.rows().checked_sub(deleted)?;
+        }
+        Some(rows)
+    }
+
+    /// Physical rows of all scanned files: an upper bound of the rows of the answer.
+    pub fn physical_rows(&self) -> u64 {
+        self.scanned().map(|file| file.file.rows()).sum()
+    }
+}
+
+/// What each step of planning kept and dropped. Counts of files unless said otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct PlanCounters {
+    /// Manifests of the snapshot.
+    pub manifests: usize,
+    /// Manifests left out by their partition, bucket and level ranges.
+    pub manifests_skipped: usize,
+    /// Manifests that were found decoded.
+    pub manifests_cached: usize,
+    /// Entries of the manifests that were read.
+    pub entries: usize,
+    /// Entries cancelled by DELETE entries.
+    pub deleted: usize,
+    /// Files left out by the partition filter.
+    pub pruned_by_partition: usize,
+    /// Files left out by the bucket filter.
+    pub pruned_by_bucket: usize,
+    /// Files left out by their level (`t$ro`, level 0 on request).
+    pub skipped_by_level: usize,
+    /// Files left out by key statistics.
+    pub pruned_by_key: usize,
+    /// Files left out or not scanned because of value statistics.
+    pub pruned_by_value: usize,
+    /// Files left out by a file index.
+    pub pruned_by_index: usize,
+    /// Files waiting in the postpone bucket, invisible until they are compacted.
+    pub postponed: usize,
+    /// Files of the plan.
+    pub files: usize,
+    /// The greatest number of sorted runs in a section.
+    pub fan_in: usize,
+    /// How long planning took.
+    pub elapsed: Duration,
+}

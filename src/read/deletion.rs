@@ -1,0 +1,49 @@
+//! Deletion vectors: read from their index files, they are live rows that somebody else computed.
+
+use arrow::array::BooleanBufferBuilder;
+use std::sync::Arc;
+
+use super::live_rows::FileRows;
+use crate::error::{Error, Result};
+use crate::plan::PlannedFile;
+use crate::spec::deletion_vector::DeletionVector;
+use crate::table::Table;
+
+/// The rows of a file that are deleted.
+pub type DeletedRows = DeletionVector;
+
+/// The deletion vector of `file`, if it has one.
+///
+/// # Errors
+/// Errors of the store; corrupt when the record is not what the index manifest says.
+pub async fn load(table: &Table, file: &PlannedFile) -> Result<Option<Arc<DeletedRows>>> {
+    let Some(deletion) = &file.deletion else { return Ok(None) };
+    let range = &deletion.range;
+    let with_place = |error: Error| {
+        error.with("index file", deletion.path.as_ref().to_owned()).with("data file", file.file.name().to_owned())
+    };
+    let bytes = table.files().read(&deletion.path).await.map_err(with_place)?;
+    let vector = DeletionVector::from_index_file(&bytes, range.offset, range.length).map_err(with_place)?;
+    if let Some(cardinality) = range.cardinality
+        && cardinality != vector.cardinality() as i64
+    {
+        return Err(with_place(Error::corrupt(format!(
+            "the deletion vector marks {} rows, the index manifest says {cardinality}",
+            vector.cardinality()
+        ))));
+    }
+    Ok(Some(Arc::new(vector)))
+}
+
+/// The live rows of a file of `rows` rows that `deleted` marks rows of.
+pub fn live_rows(deleted: &DeletedRows, rows: u64) -> Result<FileRows> {
+    let mut mask = BooleanBufferBuilder::new(rows as usize);
+    mask.append_n(rows as usize, true);
+    for position in deleted.iter() {
+        if position >= rows {
+            return Err(Error::corrupt(format!("a deletion vector marks row {position} of a file of {rows} rows")));
+        }
+        mask.set_bit(position as usize, false);
+    }
+    Ok(FileRows::from_mask(mask.finish()))
+}

@@ -1,0 +1,166 @@
+//! Reads key columns of data files for resolving: Parquet through the engine's footer cache, others through `format`.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion_datasource::PartitionedFile;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
+use object_store::ObjectMeta;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+
+use super::deletion::{self, DeletedRows};
+use super::evolution::FileMapping;
+use super::resolve::{KeyReader, MergeRules};
+use crate::error::{Error, Result};
+use crate::options::MergeEngine;
+use crate::plan::{PlannedFile, Section};
+use crate::spec::DataField;
+use crate::spec::types::SYSTEM_FIELD_ID_START;
+use crate::table::Table;
+
+/// Reads the files of one table.
+#[derive(Debug)]
+pub struct FileKeyReader {
+    table: Arc<Table>,
+    parquet: Arc<dyn ParquetFileReaderFactory>,
+}
+
+impl FileKeyReader {
+    /// A reader of `table`'s files that takes footers of Parquet files from `parquet`.
+    pub fn new(table: Arc<Table>, parquet: Arc<dyn ParquetFileReaderFactory>) -> Self {
+        Self { table, parquet }
+    }
+}
+
+impl KeyReader for FileKeyReader {
+    fn open(
+        &self,
+        file: &PlannedFile,
+        wanted: &[DataField],
+        batch_size: usize,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let table = Arc::clone(&self.table);
+        let parquet = Arc::clone(&self.parquet);
+        let file = file.clone();
+        let wanted = wanted.to_vec();
+        Ok(open(table, parquet, file, wanted, batch_size).try_flatten_stream().boxed())
+    }
+
+    fn deleted(&self, file: &PlannedFile) -> BoxFuture<'static, Result<Option<Arc<DeletedRows>>>> {
+        let table = Arc::clone(&self.table);
+        let file = file.clone();
+        async move { deletion::load(&table, &file).await }.boxed()
+    }
+}
+
+async fn open(
+    table: Arc<Table>,
+    parquet: Arc<dyn ParquetFileReaderFactory>,
+    file: PlannedFile,
+    wanted: Vec<DataField>,
+    batch_size: usize,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let schema = table.schema_at(file.file.schema_id()).await?;
+    let system = |field: &&DataField| field.id >= SYSTEM_FIELD_ID_START;
+    let mut fields = schema.fields.clone();
+    fields.extend(wanted.iter().filter(system).cloned());
+    let mapping = FileMapping::new(&wanted, &fields)?;
+    let physical = mapping.physical_fields();
+    let path = table.data_path(&file)?;
+    if file.file.format() != "parquet" {
+        let batches = crate::format::open_batches(
+            Arc::clone(table.files().store()),
+            path,
+            file.file.size(),
+            file.file.format(),
+            &physical,
+            None,
+            batch_size,
+        )
+        .await?;
+        return Ok(batches.map(move |batch| mapping.apply(&batch?)).boxed());
+    }
+    let described = PartitionedFile::new_from_meta(ObjectMeta {
+        location: path,
+        last_modified: chrono::DateTime::UNIX_EPOCH,
+        size: file.file.size(),
+        e_tag: None,
+        version: None,
+    });
+    let reader = parquet.create_reader(0, described, None, &ExecutionPlanMetricsSet::new())?;
+    let read_error = |error| Error::corrupt("the Parquet file cannot be read").with_source(error);
+    let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(read_error)?;
+    let mut roots = Vec::with_capacity(physical.len());
+    for field in &physical {
+        let root = builder
+            .parquet_schema()
+            .root_schema()
+            .get_fields()
+            .iter()
+            .position(|column| column.name() == field.name)
+            .ok_or_else(|| Error::corrupt(format!("the file lacks the column {}", field.name)))?;
+        roots.push(root);
+    }
+    let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+    let batches = builder.with_projection(mask).with_batch_size(batch_size).build().map_err(read_error)?;
+    Ok(batches
+        .map_err(read_error)
+        .map(move |batch| {
+            let batch = batch?;
+            // The reader gives columns in file order.
+            let columns = physical
+                .iter()
+                .map(|field| batch.schema().index_of(&field.name).map_err(Error::from))
+                .collect::<Result<Vec<_>>>()?;
+            mapping.apply(&batch.project(&columns)?)
+        })
+        .boxed())
+}
+
+impl MergeRules {
+    /// The rules of `table`.
+    pub fn of(table: &Table) -> Self {
+        let options = table.options();
+        let schema = table.schema();
+        let engine = options.merge_engine();
+        Self {
+            keys: schema.trimmed_primary_keys().into_iter().cloned().collect(),
+            sequence_fields: options.sequence_fields().iter().filter_map(|name| schema.field(name)).cloned().collect(),
+            sequence_descending: options.sequence_descending(),
+            snapshot_ordering: options.sequence_snapshot_ordering(),
+            ignore_retracts: options.ignore_delete()
+                && matches!(engine, MergeEngine::Deduplicate | MergeEngine::FirstRow),
+            lookup_merge: options.needs_lookup() && engine != MergeEngine::FirstRow,
+        }
+    }
+
+    /// What the live rows of `section` are known by: its files, their levels and deletion vectors, and these rules.
+    pub fn cache_key(&self, table: &Table, section: &Section) -> String {
+        use std::fmt::Write;
+        let mut key = format!(
+            "live:{}:{:?}:{:?}:{:?}:{}:{}:{}:{}",
+            table.files().root().as_str(),
+            section.kind,
+            self.keys.iter().map(|field| field.id).collect::<Vec<_>>(),
+            self.sequence_fields.iter().map(|field| field.id).collect::<Vec<_>>(),
+            self.sequence_descending,
+            self.snapshot_ordering,
+            self.ignore_retracts,
+            self.lookup_merge
+        );
+        for file in &section.files {
+            // Writing to a String does not fail.
+            let _ = write!(key, "|{}/{}/{}", file.partition.path, file.file.name(), file.file.level());
+            if let Some(deletion) = &file.deletion {
+                let _ = write!(key, "@{}+{}", deletion.path, deletion.range.offset);
+            }
+        }
+        key
+    }
+}
+

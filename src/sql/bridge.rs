@@ -1,0 +1,50 @@
+//! Async work for the engine's hooks that are not async (listing schemas and tables).
+//!
+//! The work runs on threads of its own, so that a caller on any runtime, also a current-thread one, may wait for it.
+
+use std::future::Future;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::{Error, Result};
+
+static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
+
+/// Waits for `work`, whatever runtime the caller is on.
+///
+/// # Errors
+/// Those of `work`; internal when its threads cannot be had.
+pub(crate) fn wait_for<T, F>(work: F) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let runtime = RUNTIME
+        .get_or_init(|| Builder::new_multi_thread().worker_threads(2).thread_name("tidelake-bridge").enable_all().build());
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return Err(Error::internal(format!("no threads for catalog work: {error}"))),
+    };
+    let (sender, receiver) = mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // A receiver that is gone does not want the answer.
+        let _ = sender.send(work.await);
+    });
+    receiver.recv().map_err(|_| Error::internal("catalog work was dropped"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn wait_for_when_on_a_current_thread_runtime_then_no_deadlock() {
+        let answer = wait_for(async {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            Ok(7)
+        });
+        assert_eq!(answer.unwrap(), 7);
+    }
+}

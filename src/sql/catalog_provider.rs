@@ -1,0 +1,140 @@
+//! A catalog and its databases as the engine sees them.
+//!
+//! Names of tables follow the grammar of [`ObjectName`]: `t`, `t$branch_b`, `t@5`, `"t@tag:release"`. Nothing is loaded
+//! before it is asked for, and a table is opened anew for each statement.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
+use datafusion::common::{DataFusionError, Result, exec_err, not_impl_err};
+use datafusion::datasource::{TableProvider, TableType};
+
+use super::bridge;
+use super::pins::SnapshotPins;
+use super::provider::LakeTable;
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorKind};
+use crate::store::Caches;
+use crate::table::ObjectName;
+
+/// What the databases of a catalog share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    catalog: Arc<dyn Catalog>,
+    caches: Arc<Caches>,
+    pins: Arc<SnapshotPins>,
+}
+
+/// A catalog for the engine.
+#[derive(Debug)]
+pub struct LakeCatalog {
+    shared: Arc<Shared>,
+}
+
+impl LakeCatalog {
+    /// Shows `catalog` to the engine; what is decoded of its tables is kept in `caches`.
+    pub fn new(catalog: Arc<dyn Catalog>, caches: Arc<Caches>) -> Self {
+        Self { shared: Arc::new(Shared { catalog, caches, pins: Arc::default() }) }
+    }
+
+    /// The catalog behind.
+    pub fn catalog(&self) -> &Arc<dyn Catalog> {
+        &self.shared.catalog
+    }
+}
+
+impl CatalogProvider for LakeCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let catalog = Arc::clone(&self.shared.catalog);
+        // The engine asks without a way to answer an error; a query of a table will meet it and say so.
+        bridge::wait_for(async move { catalog.list_databases().await }).unwrap_or_default()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        // Any name: whether the database exists is found out when a table of it is asked for, where waiting is possible.
+        Some(Arc::new(LakeSchema { shared: Arc::clone(&self.shared), database: name.to_owned() }))
+    }
+}
+
+/// A database for the engine.
+pub struct LakeSchema {
+    shared: Arc<Shared>,
+    database: String,
+}
+
+impl fmt::Debug for LakeSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LakeSchema").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl LakeSchema {
+    /// The table that `name` means, read with `options` over its own.
+    pub(crate) async fn open(
+        &self,
+        name: &str,
+        options: BTreeMap<String, String>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        let shared = &self.shared;
+        let object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
+        if let Some(system_table) = &object.system_table {
+            return not_impl_err!(
+                "system table {}.{name}: ${system_table} is not supported in this version",
+                self.database
+            );
+        }
+        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options).await {
+            Ok(table) => table,
+            Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let provider = match &object.version {
+            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
+            Some(version) => {
+                let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
+                    table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
+                })?;
+                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot)
+            }
+        };
+        Ok(Some(Arc::new(provider)))
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for LakeSchema {
+    fn table_names(&self) -> Vec<String> {
+        let shared = Arc::clone(&self.shared);
+        let database = self.database.clone();
+        bridge::wait_for(async move { shared.catalog.list_tables(&database).await }).unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        self.open(name, BTreeMap::new()).await
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        let exists = self.shared.catalog.table_exists(&self.database, name).await?;
+        Ok(exists.then_some(TableType::Base))
+    }
+
+    fn register_table(&self, name: String, _: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        exec_err!("table {}.{name}: this version cannot create tables in a lake catalog", self.database)
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        exec_err!("table {}.{name}: this version cannot drop tables of a lake catalog", self.database)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let shared = Arc::clone(&self.shared);
+        let database = self.database.clone();
+        let Ok(object) = name.parse::<ObjectName>() else { return false };
+        bridge::wait_for(async move { shared.catalog.table_exists(&database, &object.table).await }).unwrap_or(false)
+    }
+}

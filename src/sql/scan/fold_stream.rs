@@ -1,0 +1,416 @@
+//! Folding contested keys: the versions of a key lie in several runs; they are read side by side and folded window by
+//! window, as `resolve` numbered them.
+//!
+//! The keys of all sections are dealt out to the partitions of the scan, so that every core folds.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{Int8Type, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+
+use super::LakeScanExec;
+use super::unit::UnitFactory;
+use crate::error::Error;
+use crate::plan::{PlannedFile, ScanPlan};
+use crate::read::fold::{FoldPlan, FoldState};
+use crate::read::live_rows::{FileRows, LiveRowsRef};
+use crate::spec::TableSchema;
+
+/// Rows read of a run at a time.
+const BATCH_ROWS: usize = 32_768;
+
+/// The contested keys of a scan.
+#[derive(Clone)]
+pub(super) struct FoldWork {
+    shared: Arc<Shared>,
+    partitions: usize,
+    /// Sections that have contested keys, with the number of keys before each.
+    sections: Arc<Vec<(usize, u64)>>,
+    groups: u64,
+}
+
+struct Shared {
+    plan: Arc<ScanPlan>,
+    factory: Arc<UnitFactory>,
+    live: Vec<LiveRowsRef>,
+    fold: FoldPlan,
+    table: Arc<TableSchema>,
+    /// Columns that the fold reads, by name.
+    names: Vec<String>,
+    /// Columns that the fold gives.
+    folded: SchemaRef,
+    /// What the scan gives, over `folded`.
+    projection: Vec<Arc<dyn PhysicalExpr>>,
+    schema: SchemaRef,
+}
+
+impl FoldWork {
+    pub(super) fn try_new(scan: &LakeScanExec, live: Vec<LiveRowsRef>) -> Result<Option<Self>> {
+        let mut groups = 0;
+        let mut sections = Vec::new();
+        for (index, live) in live.iter().enumerate() {
+            if live.groups > 0 {
+                sections.push((index, groups));
+                groups += u64::from(live.groups);
+            }
+        }
+        if sections.is_empty() {
+            return Ok(None);
+        }
+        let config = scan
+            .units
+            .first()
+            .and_then(|unit| unit.template.downcast_ref::<FileScanConfig>())
+            .ok_or_else(|| Error::internal("a scan without a source"))?;
+        let table = Arc::clone(scan.table.schema());
+        let source_schema = scan.factory.schema().table_schema();
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = match config.file_source().projection() {
+            Some(projection) => projection.as_ref().iter().map(|expr| Arc::clone(&expr.expr)).collect(),
+            None => Err(Error::internal("the source of a scan has no projection"))?,
+        };
+        let mut outputs: Vec<usize> = exprs
+            .iter()
+            .flat_map(collect_columns)
+            .filter_map(|column| table.index_of(source_schema.field(column.index()).name()))
+            .collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        let fold = FoldPlan::try_new(&table, scan.table.raw_options(), &outputs)?;
+        let folded: SchemaRef = Arc::new(Schema::new(
+            outputs.iter().map(|&column| table.fields[column].to_arrow().with_nullable(true)).collect::<Vec<_>>(),
+        ));
+        let projection = exprs
+            .into_iter()
+            .map(|expr| reassign_expr_columns(expr, &folded))
+            .collect::<Result<Vec<_>>>()?;
+        let names = fold.input_columns().iter().map(|&column| table.fields[column].name.clone()).collect();
+        let shared = Shared {
+            plan: Arc::clone(&scan.plan),
+            factory: Arc::clone(&scan.factory),
+            live,
+            fold,
+            table,
+            names,
+            folded,
+            projection,
+            schema: scan.schema(),
+        };
+        Ok(Some(Self {
+            shared: Arc::new(shared),
+            partitions: scan.partitions,
+            sections: Arc::new(sections),
+            groups,
+        }))
+    }
+
+    /// The folded rows of `partition`: its share of all contested keys.
+    pub(super) fn stream(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let bound = |partition: usize| self.groups * partition as u64 / self.partitions as u64;
+        let mine = bound(partition)..bound(partition + 1);
+        let mut shares = Vec::new();
+        for &(section, before) in self.sections.iter() {
+            let groups = u64::from(self.shared.live[section].groups);
+            let (start, end) = (mine.start.max(before), mine.end.min(before + groups));
+            if start < end {
+                shares.push((section, (start - before) as u32..(end - before) as u32));
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        Ok(futures::stream::iter(shares)
+            .then(move |(section, groups)| {
+                let shared = Arc::clone(&shared);
+                let context = Arc::clone(&context);
+                async move { SectionFold::start(shared, section, groups, context) }
+            })
+            .map_ok(SectionFold::into_stream)
+            .try_flatten()
+            .boxed())
+    }
+}
+
+/// A run of a section that is being folded.
+struct Run {
+    /// Files still to be read, with the rows and groups that concern this share.
+    waiting: VecDeque<FileShare>,
+    reading: Option<(SendableRecordBatchStream, FileShare)>,
+    block: Option<Block>,
+}
+
+/// Contested rows of one file in a share of the groups.
+struct FileShare {
+    index: usize,
+    rows: FileRows,
+    groups: Range<usize>,
+    /// Rows read so far.
+    read: usize,
+}
+
+/// Contested rows at hand.
+struct Block {
+    file: usize,
+    columns: Vec<ArrayRef>,
+    kinds: Option<Vec<i8>>,
+    groups: Vec<u32>,
+    ordinals: Option<Vec<u16>>,
+    at: usize,
+}
+
+struct SectionFold {
+    shared: Arc<Shared>,
+    section: usize,
+    context: Arc<TaskContext>,
+    runs: Vec<Run>,
+    /// The first group that is not folded yet.
+    next: u32,
+}
+
+impl SectionFold {
+    fn start(shared: Arc<Shared>, section: usize, groups: Range<u32>, context: Arc<TaskContext>) -> Result<Self> {
+        let live = &shared.live[section];
+        let mut runs = Vec::new();
+        for run in &shared.plan.sections[section].runs {
+            let mut waiting = VecDeque::new();
+            for &index in run {
+                let Some(contested) = live.contested.get(index).and_then(Option::as_ref) else { continue };
+                let start = contested.groups.partition_point(|group| *group < groups.start);
+                let end = contested.groups.partition_point(|group| *group < groups.end);
+                if start < end {
+                    let rows = FileRows::from_mask(nth_bits(&contested.mask, start..end));
+                    waiting.push_back(FileShare { index, rows, groups: start..end, read: 0 });
+                }
+            }
+            if !waiting.is_empty() {
+                runs.push(Run { waiting, reading: None, block: None });
+            }
+        }
+        Ok(Self { shared, section, context, runs, next: groups.start })
+    }
+
+    fn into_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
+        futures::stream::try_unfold(self, |mut fold| async move {
+            loop {
+                match fold.window().await? {
+                    None => return Ok(None),
+                    Some(batch) if batch.num_rows() == 0 => {}
+                    Some(batch) => return Ok(Some((batch, fold))),
+                }
+            }
+        })
+        .boxed()
+    }
+
+    fn file(&self, index: usize) -> &PlannedFile {
+        &self.shared.plan.sections[self.section].files[index]
+    }
+
+    /// Folds the groups of which all versions are at hand. `None` when there are no more.
+    async fn window(&mut self) -> Result<Option<RecordBatch>> {
+        for run in 0..self.runs.len() {
+            self.fill(run).await?;
+        }
+        // No later block of a run has a group up to its last one.
+        let Some(bound) = self.runs.iter().filter_map(|run| run.block.as_ref()?.groups.last()).min().copied() else {
+            return Ok(None);
+        };
+        let (base, groups) = (self.next, (bound + 1 - self.next) as usize);
+        self.next = bound + 1;
+        let live = Arc::clone(&self.shared.live[self.section]);
+        let mut parts: Vec<(u32, &Block, Range<usize>)> = Vec::new();
+        for block in self.runs.iter().filter_map(|run| run.block.as_ref()) {
+            let end = block.at + block.groups[block.at..].partition_point(|group| *group <= bound);
+            if end > block.at {
+                parts.push((live.rank[block.file], block, block.at..end));
+            }
+        }
+        parts.sort_by_key(|(rank, _, _)| *rank);
+        let mut state = FoldState::new(&self.shared.fold, groups);
+        let by_ordinal = parts.iter().any(|(_, block, _)| block.ordinals.is_some());
+        if by_ordinal {
+            let last = parts
+                .iter()
+                .flat_map(|(_, block, range)| block.ordinals.iter().flat_map(|ordinals| &ordinals[range.clone()]))
+                .max()
+                .copied()
+                .unwrap_or(0);
+            for ordinal in 0..=last {
+                for (_, block, range) in &parts {
+                    let rows: Vec<u32> = range
+                        .clone()
+                        .filter(|&row| block.ordinals.as_ref().map_or(0, |ordinals| ordinals[row]) == ordinal)
+                        .map(|row| row as u32)
+                        .collect();
+                    if !rows.is_empty() {
+                        self.update(&mut state, block, &Rows::At(UInt32Array::from(rows)), base)?;
+                    }
+                }
+            }
+        } else {
+            for (_, block, range) in &parts {
+                self.update(&mut state, block, &Rows::Range(range.clone()), base)?;
+            }
+        }
+        let folded = state.finish()?;
+        for run in &mut self.runs {
+            if let Some(block) = &mut run.block {
+                block.at += block.groups[block.at..].partition_point(|group| *group <= bound);
+            }
+        }
+        self.project(folded.columns, &folded.keep).map(Some)
+    }
+
+    fn update(&self, state: &mut FoldState<'_>, block: &Block, rows: &Rows, base: u32) -> Result<()> {
+        let groups: Vec<u32> = rows.iter().map(|row| block.groups[row] - base).collect();
+        let kinds: Vec<i8> = rows.iter().map(|row| block.kinds.as_ref().map_or(0, |kinds| kinds[row])).collect();
+        let columns = block
+            .columns
+            .iter()
+            .map(|column| match rows {
+                Rows::Range(range) => Ok(column.slice(range.start, range.len())),
+                Rows::At(rows) => Ok(arrow::compute::take(column, rows, None)?),
+            })
+            .collect::<Result<Vec<ArrayRef>>>()?;
+        let level = self.file(block.file).file.level();
+        state.update(&groups, &kinds, &columns, level).map_err(|error| self.name_key(error, block).into())
+    }
+
+    /// Says which table and file an error of folding belongs to.
+    fn name_key(&self, error: Error, block: &Block) -> Error {
+        error.with("file", self.file(block.file).file.name().to_owned())
+    }
+
+    /// Keeps the rows that are rows of the table, and gives what the scan gives.
+    fn project(&self, columns: Vec<ArrayRef>, keep: &BooleanBuffer) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(keep.len()));
+        let mut batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.folded), columns, &options)?;
+        if keep.count_set_bits() < keep.len() {
+            batch = arrow::compute::filter_record_batch(&batch, &BooleanArray::new(keep.clone(), None))?;
+        }
+        let columns = self
+            .shared
+            .projection
+            .iter()
+            .map(|expr| expr.evaluate(&batch)?.into_array(batch.num_rows()))
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.shared.schema), columns, &options)?)
+    }
+
+    /// Makes sure that a block with rows is at hand, if the run has any left.
+    async fn fill(&mut self, run: usize) -> Result<()> {
+        loop {
+            if self.runs[run].block.as_ref().is_some_and(|block| block.at < block.groups.len()) {
+                return Ok(());
+            }
+            self.runs[run].block = None;
+            if self.runs[run].reading.is_none() {
+                let Some(share) = self.runs[run].waiting.pop_front() else { return Ok(()) };
+                let file = self.file(share.index);
+                let kinds = file.file.delete_rows() != Some(0);
+                let source =
+                    self.shared.factory.file_rows(file, &share.rows, &self.shared.names, kinds, BATCH_ROWS).await?;
+                let Some(source) = source else { continue };
+                let stream = source.open(0, Arc::clone(&self.context))?;
+                self.runs[run].reading = Some((stream, share));
+            }
+            self.read(run).await?;
+        }
+    }
+
+    async fn read(&mut self, run: usize) -> Result<()> {
+        let Some((stream, share)) = &mut self.runs[run].reading else { return Ok(()) };
+        let Some(batch) = stream.try_next().await? else {
+            let complete = share.read == share.groups.len();
+            let name = self.runs[run].reading.take().map(|(_, share)| self.file(share.index).file.name().to_owned());
+            if !complete {
+                let error = Error::corrupt("the file gave fewer rows than were asked for");
+                return Err(error.with("file", name.unwrap_or_default()).into());
+            }
+            return Ok(());
+        };
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let from = share.groups.start + share.read;
+        share.read += batch.num_rows();
+        let to = share.groups.start + share.read;
+        let index = share.index;
+        let contested = self.shared.live[self.section].contested.get(index).and_then(Option::as_ref);
+        let (Some(contested), true) = (contested, share.read <= share.groups.len()) else {
+            return Err(DataFusionError::from(Error::internal("a file gave more rows than were asked for")));
+        };
+        let mut columns = batch.columns().to_vec();
+        let kinds = if columns.len() > self.shared.names.len() {
+            let kinds = columns.pop().map(|kinds| arrow::compute::cast(&kinds, &arrow::datatypes::DataType::Int8));
+            kinds.transpose()?.map(|kinds| kinds.as_primitive::<Int8Type>().values().to_vec())
+        } else {
+            None
+        };
+        self.runs[run].block = Some(Block {
+            file: index,
+            columns,
+            kinds,
+            groups: contested.groups[from..to].to_vec(),
+            ordinals: contested.ordinals.as_ref().map(|ordinals| ordinals[from..to].to_vec()),
+            at: 0,
+        });
+        Ok(())
+    }
+}
+
+/// Rows of a block.
+enum Rows {
+    Range(Range<usize>),
+    At(UInt32Array),
+}
+
+impl Rows {
+    fn iter(&self) -> Box<dyn Iterator<Item = usize> + '_> {
+        match self {
+            Self::Range(range) => Box::new(range.clone()),
+            Self::At(rows) => Box::new(rows.values().iter().map(|row| *row as usize)),
+        }
+    }
+}
+
+/// `mask` with only those set bits left whose number (from 0) is in `wanted`.
+fn nth_bits(mask: &BooleanBuffer, wanted: Range<usize>) -> BooleanBuffer {
+    let mut positions = mask.set_indices();
+    let first = positions.nth(wanted.start);
+    let Some(first) = first else { return BooleanBuffer::new_unset(mask.len()) };
+    let last = if wanted.len() > 1 { positions.nth(wanted.len() - 2).unwrap_or(first) } else { first };
+    let mut result = BooleanBufferBuilder::new(mask.len());
+    result.append_n(first, false);
+    result.append_buffer(&mask.slice(first, last + 1 - first));
+    result.append_n(mask.len() - last - 1, false);
+    result.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nth_bits_when_range_is_asked_then_only_those_stay() {
+        let mask = BooleanBuffer::from(vec![true, false, true, true, false, true]);
+        let bits = |range| nth_bits(&mask, range).set_indices().collect::<Vec<_>>();
+        assert_eq!(bits(0..4), [0, 2, 3, 5]);
+        assert_eq!(bits(1..3), [2, 3]);
+        assert_eq!(bits(3..4), [5]);
+        assert_eq!(nth_bits(&mask, 1..2).len(), 6);
+    }
+}

@@ -1,0 +1,283 @@
+//! The scan node: a leaf of our own around the engine's own sources.
+//!
+//! ```text
+//! LakeScanExec
+//!   plan      which files (ScanPlan)                       made once, shown by EXPLAIN
+//!   units     one engine source a format and file schema   pushdowns change them
+//!   prepared  live rows of all sections, sources with files  made by the first partition that runs
+//! ```
+//!
+//! A bare engine source would lose the row selections and the column mapping when a plan is sent over a wire, so they are
+//! made here, where the plan runs.
+
+mod fold_stream;
+mod prepare;
+mod show;
+pub(crate) mod unit;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
+use datafusion::common::stats::Precision;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, stream::RecordBatchStreamAdapter,
+};
+use datafusion_datasource::source::DataSource;
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
+
+use self::prepare::{Preparation, Prepared};
+use self::unit::{Unit, UnitFactory};
+use crate::plan::{ScanPlan, SectionKind};
+use crate::table::Table;
+
+/// Scans the live rows of a table.
+#[derive(Clone, Debug)]
+pub struct LakeScanExec {
+    pub(crate) table: Arc<Table>,
+    pub(crate) plan: Arc<ScanPlan>,
+    pub(crate) factory: Arc<UnitFactory>,
+    pub(crate) units: Vec<Unit>,
+    /// Whether the plan has sections to fold.
+    fold: bool,
+    partitions: usize,
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+    prepared: Arc<OnceLock<Preparation>>,
+    pub(crate) metrics: ExecutionPlanMetricsSet,
+}
+
+impl LakeScanExec {
+    /// A scan of `plan`, whose `units` were made by `factory`.
+    pub(crate) fn new(
+        table: Arc<Table>,
+        plan: Arc<ScanPlan>,
+        factory: Arc<UnitFactory>,
+        units: Vec<Unit>,
+        partitions: usize,
+        limit: Option<usize>,
+    ) -> Self {
+        let properties = Self::properties_of(&units, partitions);
+        let fold = plan.sections.iter().any(|section| section.kind == SectionKind::Fold);
+        let metrics = ExecutionPlanMetricsSet::new();
+        show::plan_metrics(&plan, &metrics);
+        Self {
+            table,
+            plan,
+            factory,
+            units,
+            fold,
+            partitions,
+            limit,
+            properties,
+            prepared: Arc::new(OnceLock::new()),
+            metrics,
+        }
+    }
+
+    fn properties_of(units: &[Unit], partitions: usize) -> Arc<PlanProperties> {
+        let eq_properties = units.first().map_or_else(
+            || EquivalenceProperties::new(Arc::new(arrow::datatypes::Schema::empty())),
+            |unit| unit.template.eq_properties(),
+        );
+        // Never hash partitioning: buckets are not split as the engine would split them.
+        Arc::new(
+            PlanProperties::new(
+                eq_properties,
+                Partitioning::UnknownPartitioning(partitions),
+                EmissionType::Incremental,
+                Boundedness::Bounded,
+            )
+            .with_scheduling_type(SchedulingType::Cooperative),
+        )
+    }
+
+    fn with_templates(&self, templates: Vec<Arc<dyn DataSource>>) -> Self {
+        let units: Vec<Unit> = self
+            .units
+            .iter()
+            .zip(templates)
+            .map(|(unit, template)| Unit { template, ..unit.clone() })
+            .collect();
+        Self {
+            properties: Self::properties_of(&units, self.partitions),
+            units,
+            prepared: Arc::new(OnceLock::new()),
+            ..self.clone()
+        }
+    }
+
+    /// What the scan reads of the table.
+    pub fn plan(&self) -> &Arc<ScanPlan> {
+        &self.plan
+    }
+}
+
+impl DisplayAs for LakeScanExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show::fmt_scan(self, t, f)
+    }
+}
+
+impl ExecutionPlan for LakeScanExec {
+    fn name(&self) -> &'static str {
+        "LakeScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for unit in &self.units {
+            if unit.template.apply_expressions(f)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition >= self.partitions {
+            return internal_err!("LakeScanExec has {} partitions, not {}", self.partitions, partition + 1);
+        }
+        let preparation = self.prepared.get_or_init(|| prepare::start(self, Arc::clone(&context))).clone();
+        let schema = self.schema();
+        let limit = self.limit;
+        let stream = async move {
+            let prepared: Arc<Prepared> = preparation.await.map_err(prepare::shared_error)?;
+            prepared.stream(partition, context)
+        }
+        .try_flatten_stream();
+        let stream = match limit {
+            Some(limit) => limited(stream, limit).left_stream(),
+            None => stream.right_stream(),
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut metrics = self.metrics.clone_inner();
+        for unit in &self.units {
+            for metric in unit.template.metrics().clone_inner().iter() {
+                metrics.push(Arc::clone(metric));
+            }
+        }
+        Some(metrics)
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let schema = self.schema();
+        if partition.is_some() {
+            return Ok(Arc::new(Statistics::new_unknown(&schema)));
+        }
+        let num_rows = match self.plan.exact_rows() {
+            _ if self.limit.is_some() => Precision::Absent,
+            Some(rows) => Precision::Exact(rows as usize),
+            None => Precision::Inexact(self.plan.physical_rows() as usize),
+        };
+        Ok(Arc::new(Statistics {
+            num_rows,
+            total_byte_size: Precision::Inexact(self.plan.scanned_bytes() as usize),
+            column_statistics: schema.fields().iter().map(|_| ColumnStatistics::new_unknown()).collect(),
+        }))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let templates = self.units.iter().map(|unit| unit.template.with_fetch(limit)).collect::<Option<Vec<_>>>()?;
+        Some(Arc::new(Self { limit, ..self.with_templates(templates) }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let mut templates = Vec::with_capacity(self.units.len());
+        for unit in &self.units {
+            match unit.template.try_swapping_with_projection(projection.projection_expr())? {
+                Some(template) => templates.push(template),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Arc::new(self.with_templates(templates))))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let filters: Vec<Arc<dyn PhysicalExpr>> =
+            child_pushdown_result.parent_filters.into_iter().map(|filter| filter.filter).collect();
+        let mut pushed = vec![PushedDown::Yes; filters.len()];
+        let mut templates = Vec::with_capacity(self.units.len());
+        let mut changed = false;
+        for unit in &self.units {
+            let result = unit.template.try_pushdown_filters(filters.clone(), config)?;
+            for (pushed, unit_pushed) in pushed.iter_mut().zip(&result.filters) {
+                if matches!(unit_pushed, PushedDown::No) {
+                    *pushed = PushedDown::No;
+                }
+            }
+            changed |= result.updated_node.is_some();
+            templates.push(result.updated_node.unwrap_or_else(|| Arc::clone(&unit.template)));
+        }
+        if self.fold {
+            // Folded rows do not pass through the sources, so that the filter has to stay above.
+            pushed.fill(PushedDown::No);
+        }
+        let mut propagation = FilterPushdownPropagation::with_parent_pushdown_result(pushed);
+        if changed {
+            let node: Arc<dyn ExecutionPlan> = Arc::new(self.with_templates(templates));
+            propagation = propagation.with_updated_node(node);
+        }
+        Ok(propagation)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { prepared: Arc::new(OnceLock::new()), ..Arc::unwrap_or_clone(self) }))
+    }
+}
+
+/// At most `limit` rows of `stream`.
+fn limited(
+    stream: impl futures::Stream<Item = Result<arrow::array::RecordBatch>> + Send + 'static,
+    limit: usize,
+) -> impl futures::Stream<Item = Result<arrow::array::RecordBatch>> + Send {
+    let mut left = limit;
+    stream.scan((), move |(), batch| {
+        let item = match batch {
+            _ if left == 0 => None,
+            Ok(batch) => {
+                let rows = batch.num_rows().min(left);
+                left -= rows;
+                Some(Ok(batch.slice(0, rows)))
+            }
+            Err(error) => Some(Err(error)),
+        };
+        std::future::ready(item)
+    })
+}

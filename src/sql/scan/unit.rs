@@ -1,0 +1,336 @@
+//! Scan units: files that one engine source can read, because they share a format and the schema they were written with.
+//!
+//! A unit keeps a source *template* without files, on which the optimizer's pushdowns work; the files are put in when the
+//! plan runs, after their live rows are known.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Schema};
+use chrono::DateTime;
+use datafusion::common::config::TableParquetOptions;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource,
+};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroupPartitioner;
+use datafusion_datasource::source::DataSource;
+use datafusion_datasource::{PartitionedFile, TableSchema as SourceSchema};
+use datafusion_datasource_parquet::ParquetRowSelection;
+use object_store::ObjectMeta;
+use parquet::arrow::arrow_reader::RowSelection;
+
+use crate::error::{Error, Result};
+use crate::plan::{PlannedFile, ScanPlan};
+use crate::read::evolution::FieldIdAdapterFactory;
+use crate::read::live_rows::FileRows;
+use crate::spec::DataField;
+use crate::table::Table;
+
+/// Where a planned file stands in its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilePlace {
+    /// At this position of `raw`.
+    Raw(usize),
+    /// In this section, at this position of its files.
+    Section(usize, usize),
+}
+
+impl FilePlace {
+    /// The file.
+    pub(crate) fn file<'a>(&self, plan: &'a ScanPlan) -> &'a PlannedFile {
+        match *self {
+            Self::Raw(index) => &plan.raw[index],
+            Self::Section(section, index) => &plan.sections[section].files[index],
+        }
+    }
+}
+
+/// What files of a unit share.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct UnitKey {
+    format: String,
+    schema_id: i64,
+    write_cols: Option<Arc<[String]>>,
+}
+
+impl UnitKey {
+    fn of(file: &PlannedFile) -> Self {
+        Self {
+            format: file.file.format().to_owned(),
+            schema_id: file.file.schema_id(),
+            write_cols: file.file.write_cols().cloned(),
+        }
+    }
+}
+
+/// Files of one format and schema.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    /// A [`FileScanConfig`] without files.
+    pub(crate) template: Arc<dyn DataSource>,
+    /// Its files.
+    pub(crate) files: Vec<FilePlace>,
+    /// Whether the source can read a file in parts.
+    splittable: bool,
+}
+
+/// What all units of a scan share.
+#[derive(Debug)]
+pub(crate) struct UnitFactory {
+    table: Arc<Table>,
+    url: ObjectStoreUrl,
+    schema: SourceSchema,
+    /// For each column of the table, its position in `schema`.
+    positions: Vec<usize>,
+    parquet: TableParquetOptions,
+    reader_factory: Arc<CachedParquetFileReaderFactory>,
+}
+
+impl UnitFactory {
+    pub(crate) fn try_new(table: Arc<Table>, runtime: &RuntimeEnv, parquet: TableParquetOptions) -> Result<Self> {
+        let location = table.files().root();
+        let url = ObjectStoreUrl::parse(&location.url()[..url::Position::BeforePath])?;
+        // Registering is idempotent: the same store goes under the same address.
+        if runtime.object_store(&url).is_err() {
+            runtime.register_object_store(location.url(), Arc::clone(location.store()));
+        }
+        let is_partition = |field: &DataField| table.schema().partition_keys.contains(&field.name);
+        let file_fields: Vec<FieldRef> =
+            table.schema().fields.iter().filter(|field| !is_partition(field)).map(|f| Arc::new(f.to_arrow())).collect();
+        let partition_fields: Vec<FieldRef> =
+            table.schema().partition_fields().into_iter().map(|field| Arc::new(field.to_arrow())).collect();
+        let schema = SourceSchema::builder(Arc::new(Schema::new(file_fields)))
+            .with_table_partition_cols(partition_fields)
+            .build();
+        let positions = table
+            .schema()
+            .fields
+            .iter()
+            .map(|field| schema.table_schema().index_of(&field.name).map_err(Error::from))
+            .collect::<Result<Vec<_>>>()?;
+        let reader_factory = Arc::new(CachedParquetFileReaderFactory::new(
+            Arc::clone(location.store()),
+            runtime.cache_manager.get_file_metadata_cache(),
+        ));
+        Ok(Self { table, url, schema, positions, parquet, reader_factory })
+    }
+
+    /// The reader factory of Parquet files, which shares footers with the engine.
+    pub(crate) fn reader_factory(&self) -> &Arc<CachedParquetFileReaderFactory> {
+        &self.reader_factory
+    }
+
+    /// The columns of the sources: file columns, then partition columns.
+    pub(crate) fn schema(&self) -> &SourceSchema {
+        &self.schema
+    }
+
+    /// The source template of files of `format` that hold `file_fields`, projected to `projection` of the table's columns.
+    fn template(
+        &self,
+        format: &str,
+        file_fields: &[DataField],
+        projection: Option<&[usize]>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn DataSource>> {
+        let indices = match projection {
+            Some(columns) => columns.iter().map(|&column| self.positions[column]).collect(),
+            None => self.positions.clone(),
+        };
+        let config = self.source(format, file_fields, &[], indices)?;
+        Ok(Arc::new(FileScanConfigBuilder::from(config).with_limit(limit).build()))
+    }
+
+    /// A source of `format` for files that hold `file_fields`. Columns are the file columns of the table, then `extra` ones
+    /// (system columns of the files), then the partition columns; `projection` picks of those.
+    fn source(
+        &self,
+        format: &str,
+        file_fields: &[DataField],
+        extra: &[DataField],
+        projection: Vec<usize>,
+    ) -> Result<FileScanConfig> {
+        let table = self.table.schema();
+        let mut wanted: Vec<DataField> =
+            table.fields.iter().filter(|field| !table.partition_keys.contains(&field.name)).cloned().collect();
+        wanted.extend_from_slice(extra);
+        let mut file_fields = file_fields.to_vec();
+        file_fields.extend_from_slice(extra);
+        let schema = if extra.is_empty() {
+            self.schema.clone()
+        } else {
+            let fields: Vec<FieldRef> = wanted.iter().map(|field| Arc::new(field.to_arrow())).collect();
+            SourceSchema::builder(Arc::new(Schema::new(fields)))
+                .with_table_partition_cols(self.schema.table_partition_cols().iter().map(Arc::clone).collect::<Vec<_>>())
+                .build()
+        };
+        let adapter = Arc::new(FieldIdAdapterFactory::new(&wanted, &file_fields)?);
+        let source: Arc<dyn FileSource> = match format {
+            "parquet" => Arc::new(
+                ParquetSource::new(schema)
+                    .with_table_parquet_options(self.parquet.clone())
+                    .with_parquet_file_reader_factory(Arc::clone(&self.reader_factory) as _),
+            ),
+            other => crate::format::file_source(other, schema, &wanted, &file_fields)?,
+        };
+        Ok(FileScanConfigBuilder::new(self.url.clone(), source)
+            .with_projection_indices(Some(projection))?
+            .with_expr_adapter(Some(adapter))
+            .build())
+    }
+
+    /// A source that gives the rows `rows` of one file, in file order, in batches of about `batch_size` rows: the columns
+    /// of the table called `names`, and with `kinds` the row kind last.
+    pub(crate) async fn file_rows(
+        &self,
+        file: &PlannedFile,
+        rows: &FileRows,
+        names: &[String],
+        kinds: bool,
+        batch_size: usize,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let Some(described) = self.partitioned_file(file, rows)? else { return Ok(None) };
+        let key = UnitKey::of(file);
+        let extra = if kinds { vec![DataField::value_kind()] } else { Vec::new() };
+        let file_columns = self.schema.file_schema().fields().len();
+        let mut projection = names
+            .iter()
+            .map(|name| {
+                let index = self.schema.table_schema().index_of(name)?;
+                Ok(if index < file_columns { index } else { index + extra.len() })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        projection.extend((0..extra.len()).map(|index| file_columns + index));
+        let config = self.source(&key.format, &self.file_fields(&key).await?, &extra, projection)?;
+        let config = FileScanConfigBuilder::from(config)
+            .with_file_groups(vec![FileGroup::new(vec![described])])
+            .with_preserve_order(true)
+            .with_batch_size(Some(batch_size))
+            .build();
+        Ok(Some(Arc::new(config)))
+    }
+
+    /// The units of all scanned files of `plan`; at least one, so that there is always a source to push down to.
+    pub(crate) async fn units(
+        &self,
+        plan: &ScanPlan,
+        projection: Option<&[usize]>,
+        limit: Option<usize>,
+    ) -> Result<Vec<Unit>> {
+        let mut known: HashMap<UnitKey, usize> = HashMap::new();
+        let mut units: Vec<Unit> = Vec::new();
+        let raw = (0..plan.raw.len()).map(FilePlace::Raw);
+        let sections = plan
+            .sections
+            .iter()
+            .enumerate()
+            .flat_map(|(section, files)| (0..files.files.len()).map(move |index| FilePlace::Section(section, index)));
+        for place in raw.chain(sections) {
+            let file = place.file(plan);
+            if !file.scan {
+                continue;
+            }
+            let key = UnitKey::of(file);
+            let unit = match known.get(&key) {
+                Some(unit) => *unit,
+                None => {
+                    let fields = self.file_fields(&key).await?;
+                    let template = self.template(&key.format, &fields, projection, limit)?;
+                    units.push(Unit { template, files: Vec::new(), splittable: key.format == "parquet" });
+                    known.insert(key, units.len() - 1);
+                    units.len() - 1
+                }
+            };
+            units[unit].files.push(place);
+        }
+        if units.is_empty() {
+            let template = self.template("parquet", &self.table.schema().fields, projection, limit)?;
+            units.push(Unit { template, files: Vec::new(), splittable: true });
+        }
+        Ok(units)
+    }
+
+    async fn file_fields(&self, key: &UnitKey) -> Result<Vec<DataField>> {
+        let schema = self.table.schema_at(key.schema_id).await?;
+        Ok(match &key.write_cols {
+            None => schema.fields.clone(),
+            Some(names) => schema.fields.iter().filter(|field| names.contains(&field.name)).cloned().collect(),
+        })
+    }
+
+    /// The engine's description of a file, restricted to `rows`; `None` when nothing of it is to be read.
+    pub(crate) fn partitioned_file(&self, file: &PlannedFile, rows: &FileRows) -> Result<Option<PartitionedFile>> {
+        let path = self.table.data_path(file)?;
+        let described = PartitionedFile::new_from_meta(ObjectMeta {
+            location: path,
+            // Data files never change: a constant keeps the engine's footer cache valid without asking the store.
+            last_modified: DateTime::UNIX_EPOCH,
+            size: file.file.size(),
+            e_tag: None,
+            version: None,
+        })
+        .with_partition_values(file.partition.values.clone());
+        Ok(match rows {
+            FileRows::None => None,
+            FileRows::All => Some(described),
+            FileRows::Some(mask) => {
+                let selection = RowSelection::from_boolean_buffer(mask.clone());
+                Some(described.with_extension(ParquetRowSelection::new(selection)))
+            }
+        })
+    }
+}
+
+impl Unit {
+    /// The unit's source with its files, spread over `partitions` groups.
+    pub(crate) fn with_files(
+        &self,
+        files: Vec<PartitionedFile>,
+        partitions: usize,
+        split_above: usize,
+    ) -> Result<Arc<dyn DataSource>> {
+        let config = self
+            .template
+            .downcast_ref::<FileScanConfig>()
+            .ok_or_else(|| Error::internal("the source of a scan is not a file scan"))?;
+        let groups = spread(files, partitions, self.splittable.then_some(split_above));
+        Ok(Arc::new(FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build()))
+    }
+}
+
+/// Spreads files over exactly `partitions` groups of about the same size; files are split into byte ranges where that is
+/// allowed and they are together larger than `split_above`.
+fn spread(files: Vec<PartitionedFile>, partitions: usize, split_above: Option<usize>) -> Vec<FileGroup> {
+    let many = files.len() >= partitions * 8;
+    let mut groups: Vec<FileGroup> = Vec::new();
+    if let Some(min_size) = split_above
+        && !many
+        && !files.is_empty()
+    {
+        let whole = [FileGroup::new(files.clone())];
+        let partitioner = FileGroupPartitioner::new()
+            .with_target_partitions(partitions)
+            .with_repartition_file_min_size(min_size);
+        groups = partitioner.repartition_file_groups(&whole).unwrap_or_default();
+    }
+    if groups.is_empty() {
+        groups = spread_whole(files, partitions);
+    }
+    groups.resize_with(partitions.max(groups.len()), || FileGroup::new(Vec::new()));
+    groups
+}
+
+fn spread_whole(files: Vec<PartitionedFile>, partitions: usize) -> Vec<FileGroup> {
+    let mut groups: Vec<Vec<PartitionedFile>> = vec![Vec::new(); partitions];
+    let mut sizes = vec![0u64; partitions];
+    for file in files {
+        let smallest = (0..partitions).min_by_key(|&group| sizes[group]).unwrap_or(0);
+        sizes[smallest] += file.object_meta.size.max(1);
+        groups[smallest].push(file);
+    }
+    groups.into_iter().map(FileGroup::new).collect()
+}

@@ -9,7 +9,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 
 use crate::error::Result;
-use crate::spec::bucket::{BucketFunction, buckets};
+use crate::options::BucketFunction;
 use crate::spec::{DataType, TableSchema, TypeKind};
 
 /// More combinations of key values than this are not worth hashing.
@@ -89,7 +89,7 @@ impl BucketFilter {
             return Ok(true);
         }
         if !self.by_total.contains_key(&total) {
-            let mut allowed = buckets(&self.columns, &self.types, total, self.function)?;
+            let mut allowed = self.function.buckets(&self.columns, &self.types, total)?;
             allowed.sort_unstable();
             allowed.dedup();
             self.by_total.insert(total, allowed);

@@ -13,14 +13,14 @@ use super::bucket::BucketFilter;
 use super::partition::{PartitionFilter, only_columns};
 use super::prune::{StatsPruner, StatsSource};
 use super::section::{Section, SectionKind, sections};
-use super::{DeletionRef, Level0, Partition, PlanCounters, PlannedFile, ScanPlan, ScanRequest};
+use super::{DeletionRef, Partition, PlanCounters, PlannedFile, ScanPlan, ScanRequest};
 use crate::error::{Error, Result};
-use crate::options::{MergeEngine, TableOptions};
-use crate::spec::bucket::BucketFunction;
+use crate::options::{Level0, MergeEngine, TableOptions};
 use crate::spec::index_manifest::decode_index_manifest;
 use crate::spec::manifest::{DataFile, ManifestEntries, ManifestFile};
 use crate::spec::manifest_list::{ManifestMeta, decode_manifest_list};
 use crate::spec::{DataType, Snapshot, TableSchema};
+use crate::store::cache::FileKey;
 use crate::table::Table;
 
 /// Manifests read and decoded at once. Decoding is what takes time, so a few more than there are cores.
@@ -69,16 +69,16 @@ struct Decoded {
 impl<'a> Planner<'a> {
     fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
         let schema = Arc::clone(table.schema());
-        let options = table.options();
+        let options = table.settings();
         let partitions = PartitionFilter::try_new(
             &schema,
             &request.filters,
-            options.partition_legacy_name(),
-            options.partition_default_name(),
+            options.partition_legacy_name,
+            &options.partition_default_name,
         )?;
-        let fixed_buckets = options.bucket() > 0 || options.bucket() == -2;
+        let fixed_buckets = options.bucket > 0 || options.bucket == -2;
         let buckets = if fixed_buckets {
-            BucketFilter::try_new(&schema, BucketFunction::from(options.bucket_function()), &request.filters)?
+            BucketFilter::try_new(&schema, options.bucket_function, &request.filters)?
         } else {
             None
         };
@@ -88,8 +88,8 @@ impl<'a> Planner<'a> {
     /// The manifests of the snapshot, base before delta (`spec/metadata.md 3.2`).
     async fn manifest_list(&mut self, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
         let (base, delta) = futures::try_join!(
-            self.table.manifest_list(&snapshot.base_manifest_list),
-            self.table.manifest_list(&snapshot.delta_manifest_list)
+            read_manifest_list(self.table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            read_manifest_list(self.table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         )?;
         let metas: Vec<ManifestMeta> = base.iter().chain(delta.iter()).cloned().collect();
         self.counters.manifests = metas.len();
@@ -115,7 +115,7 @@ impl<'a> Planner<'a> {
         let mut decoded = Vec::with_capacity(metas.len());
         let mut waiting = Vec::new();
         for (i, meta) in metas.iter().enumerate() {
-            match self.table.cached_manifest(&meta.file_name) {
+            match self.table.caches().cached(&manifest_key(self.table, meta)?) {
                 Some(entries) => {
                     self.counters.manifests_cached += 1;
                     decoded.push((i, Decoded { entries, whole: true }));
@@ -129,7 +129,7 @@ impl<'a> Planner<'a> {
                 let table = Arc::clone(self.table);
                 let name = metas[i].file_name.clone();
                 async move {
-                    let bytes = table.read_manifest(&name).await?;
+                    let bytes = read_manifest_file(&table, &name).await?;
                     let in_file = name.clone();
                     let result = SpawnedTask::spawn_blocking(move || open_manifest(bytes, filtered))
                         .join()
@@ -143,10 +143,12 @@ impl<'a> Planner<'a> {
             let entries = match opened {
                 Opened::Whole(entries) => {
                     let entries = Arc::new(entries);
-                    self.table.cache_manifest(&name, Arc::clone(&entries));
+                    self.keep(&metas[i], &entries)?;
                     Decoded { entries, whole: true }
                 }
-                Opened::Heads(file) => self.second_phase(&name, &file).map_err(|error| error.with("manifest", name))?,
+                Opened::Heads(file) => {
+                    self.second_phase(&metas[i], &file).map_err(|error| error.with("manifest", name))?
+                }
             };
             decoded.push((i, entries));
         }
@@ -156,8 +158,14 @@ impl<'a> Planner<'a> {
         Ok(decoded.into_iter().map(|(_, decoded)| decoded).collect())
     }
 
+    /// Keeps a decoded manifest for later plans.
+    fn keep(&self, meta: &ManifestMeta, entries: &Arc<ManifestEntries>) -> Result<()> {
+        self.table.caches().keep(manifest_key(self.table, meta)?, Arc::clone(entries), entries.memory());
+        Ok(())
+    }
+
     /// Decodes the file part of the entries that pass the filters; of all entries where most do, and keeps them then.
-    fn second_phase(&mut self, name: &str, file: &ManifestFile) -> Result<Decoded> {
+    fn second_phase(&mut self, meta: &ManifestMeta, file: &ManifestFile) -> Result<Decoded> {
         let heads = file.heads();
         let partitions = self.partitions.evaluate(&heads.partition.values)?;
         let mut rows = Vec::new();
@@ -174,7 +182,7 @@ impl<'a> Planner<'a> {
         }
         if rows.len() as f64 > heads.kind.len() as f64 * WHOLE_ABOVE {
             let entries = Arc::new(file.entries(None)?);
-            self.table.cache_manifest(name, Arc::clone(&entries));
+            self.keep(meta, &entries)?;
             return Ok(Decoded { entries, whole: true });
         }
         // What the second phase leaves out is counted as pruned here; entries that cancel each other may be among it.
@@ -226,7 +234,7 @@ impl<'a> Planner<'a> {
                     continue;
                 }
                 if (level0_hidden && entries.level[row] == 0)
-                    || (self.request.top_level_only && entries.level[row] != self.options.num_levels() - 1)
+                    || (self.request.top_level_only && entries.level[row] != self.options.num_levels - 1)
                 {
                     self.counters.skipped_by_level += 1;
                     continue;
@@ -246,15 +254,15 @@ impl<'a> Planner<'a> {
     fn level0_hidden(&self) -> bool {
         self.schema.has_primary_key()
             && self.request.level0 == Level0::Skip
-            && (self.options.merge_engine() == MergeEngine::FirstRow
-                || (self.options.deletion_vectors_enabled() && !self.options.deletion_vectors_merge_on_read()))
-            || self.options.pk_clustering_override()
+            && (self.options.merge_engine == MergeEngine::FirstRow
+                || (self.options.deletion_vectors_enabled && !self.options.deletion_vectors_merge_on_read))
+            || self.options.pk_clustering_override
     }
 
     /// Gives each file its deletion vector (`spec/data.md 9`).
     async fn attach_deletions(&mut self, snapshot: &Snapshot, mut files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
         let Some(name) = &snapshot.index_manifest else { return Ok(files) };
-        let bytes = self.table.read_manifest(name).await?;
+        let bytes = read_manifest_file(self.table, name).await?;
         let entries = decode_index_manifest(&bytes).map_err(|error| error.with("index manifest", name.as_str()))?;
         // Data file names hold a UUID, so that a name is enough within a partition and bucket.
         let mut vectors: HashMap<(Arc<[u8]>, i32, String), Arc<DeletionRef>> = HashMap::new();
@@ -265,7 +273,12 @@ impl<'a> Planner<'a> {
             }
             let Some(ranges) = &entry.dv_ranges else { continue };
             let folder = partitions.path(&entry.partition, &self.partitions)?;
-            let path = self.table.index_file_path(&entry, &folder)?;
+            let path = self.table.files().index_path(
+                &folder,
+                entry.bucket,
+                &entry.file_name,
+                entry.external_path.as_deref(),
+            )?;
             for range in ranges {
                 let reference = Arc::new(DeletionRef { path: path.clone(), range: range.clone() });
                 let key = (Arc::clone(&entry.partition), entry.bucket, range.data_file.clone());
@@ -310,7 +323,7 @@ impl<'a> Planner<'a> {
         let on_keys: Vec<_> =
             self.request.filters.iter().filter(|filter| only_columns(filter, is_key)).map(Arc::clone).collect();
         // Files of such tables are sorted by other columns: their key bounds are bounds of those (`spec/data.md 6.6`).
-        let clustered = self.options.pk_clustering_override();
+        let clustered = self.options.pk_clustering_override;
         let files = match pruner(&on_keys, StatsSource::Keys)? {
             Some(pruner) if !clustered => {
                 let keep = pruner.keep(&files)?;
@@ -350,13 +363,13 @@ impl<'a> Planner<'a> {
         key_types: &[DataType],
         plan: &mut ScanPlan,
     ) -> Result<()> {
-        let kind = match self.options.merge_engine() {
+        let kind = match self.options.merge_engine {
             MergeEngine::Deduplicate => SectionKind::Newest,
             MergeEngine::FirstRow => SectionKind::Oldest,
             MergeEngine::PartialUpdate | MergeEngine::Aggregation => SectionKind::Fold,
         };
         // Levels above 0 of these tables hold each key once, but for what deletion vectors mark (`spec/data.md 4.4`).
-        let disjoint_levels = self.options.deletion_vectors_enabled() || kind == SectionKind::Oldest;
+        let disjoint_levels = self.options.deletion_vectors_enabled || kind == SectionKind::Oldest;
         if disjoint_levels && files.iter().all(|file| file.file.level() > 0) {
             for (file, keep) in files.into_iter().zip(keep) {
                 self.place_raw(file, *keep, kind, plan);
@@ -429,6 +442,29 @@ impl<'a> Planner<'a> {
         }
         plan.sections.push(section);
     }
+}
+
+/// What a manifest is known by in the cache of decoded files.
+fn manifest_key(table: &Table, meta: &ManifestMeta) -> Result<FileKey> {
+    let path = table.files().manifest_path(&meta.file_name)?;
+    Ok(table.files().key(&path, u64::try_from(meta.file_size).unwrap_or_default()))
+}
+
+/// The bytes of a manifest, manifest list or index manifest.
+async fn read_manifest_file(table: &Table, name: &str) -> Result<Bytes> {
+    table.files().read(&table.files().manifest_path(name)?).await
+}
+
+async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
+    let path = table.files().manifest_path(name)?;
+    let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
+    let load = async {
+        let bytes = table.files().read(&path).await?;
+        let metas = decode_manifest_list(&bytes).map_err(|error| error.with("manifest list", name.to_owned()))?;
+        let weight = bytes.len() * 4;
+        Ok((metas, weight))
+    };
+    Ok(table.caches().decoded(table.files().key(&path, size), load).await?.value)
 }
 
 const DELETE: u8 = 1;

@@ -29,9 +29,12 @@ pub use manifests::plan_scan;
 pub use prune::StatsPruner;
 pub use section::{Section, SectionKind};
 
+use crate::error::Result;
+use crate::options::Level0;
 use crate::spec::index_manifest::DvRange;
 use crate::spec::manifest::DataFile;
 use crate::spec::snapshot::Snapshot;
+use crate::store::TableFiles;
 
 /// What a scan wants of a table.
 #[derive(Clone, Debug)]
@@ -44,16 +47,6 @@ pub struct ScanRequest {
     pub level0: Level0,
     /// Only files of the highest level (`t$ro`).
     pub top_level_only: bool,
-}
-
-/// Whether the level-0 files of tables that Java reads without them are part of the answer (`spec/data.md 4.4`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level0 {
-    /// A committed row is visible at once.
-    #[default]
-    Merge,
-    /// Rows become visible when they are compacted, as in Java.
-    Skip,
 }
 
 /// A partition that occurs in a plan.
@@ -87,6 +80,17 @@ pub struct PlannedFile {
     pub deletion: Option<Arc<DeletionRef>>,
     /// False when the filters rule out all rows of the file, so that it only takes part in merging.
     pub scan: bool,
+}
+
+impl PlannedFile {
+    /// Where the file lies in the store.
+    ///
+    /// # Errors
+    /// Unsupported for a file outside the table's store, corrupt for a name that is no file name.
+    pub fn path(&self, files: &TableFiles) -> Result<object_store::path::Path> {
+        let external = self.file.external_path().map(|path| path.as_ref());
+        files.data_path(&self.partition.path, self.file.bucket(), self.file.name(), external)
+    }
 }
 
 /// The files of a scan.

@@ -166,12 +166,12 @@ impl FileStatistics<'_> {
             parts.push(column_stats(stats(entries), rows, data_type)?);
             start = end;
         }
-        concat(parts, data_type)
+        concat(parts)
     }
 }
 
-fn concat(parts: Vec<ColumnStats>, data_type: &DataType) -> Result<ColumnStats> {
-    let mut stats = match <[ColumnStats; 1]>::try_from(parts) {
+fn concat(parts: Vec<ColumnStats>) -> Result<ColumnStats> {
+    let stats = match <[ColumnStats; 1]>::try_from(parts) {
         Ok([only]) => only,
         Err(parts) => {
             let join = |pick: fn(&ColumnStats) -> &ArrayRef| -> Result<ArrayRef> {
@@ -185,7 +185,6 @@ fn concat(parts: Vec<ColumnStats>, data_type: &DataType) -> Result<ColumnStats> 
             }
         }
     };
-    stats.min = bound(stats.min, data_type)?;
     Ok(stats)
 }
 

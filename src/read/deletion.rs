@@ -1,12 +1,13 @@
 //! Deletion vectors: read from their index files, they are live rows that somebody else computed.
 
-use arrow::array::BooleanBufferBuilder;
 use std::sync::Arc;
+
+use arrow::array::BooleanBufferBuilder;
 
 use super::live_rows::FileRows;
 use crate::error::{Error, Result};
 use crate::plan::PlannedFile;
-use crate::spec::deletion_vector::DeletionVector;
+use crate::spec::deletion_vector::{DeletionVector, check_index_file_version};
 use crate::table::Table;
 
 /// The rows of a file that are deleted.
@@ -23,7 +24,13 @@ pub async fn load(table: &Table, file: &PlannedFile) -> Result<Option<Arc<Delete
         error.with("index file", deletion.path.as_ref().to_owned()).with("data file", file.file.name().to_owned())
     };
     let bytes = table.files().read(&deletion.path).await.map_err(with_place)?;
-    let vector = DeletionVector::from_index_file(&bytes, range.offset, range.length).map_err(with_place)?;
+    check_index_file_version(&bytes).map_err(with_place)?;
+    let record = usize::try_from(range.offset).ok().and_then(|offset| bytes.get(offset..)).ok_or_else(|| {
+        with_place(Error::corrupt(format!("offset {} lies outside of the file of {} bytes", range.offset, bytes.len())))
+    })?;
+    let length = u64::try_from(range.length)
+        .map_err(|_| with_place(Error::corrupt(format!("the length {} is negative", range.length))))?;
+    let vector = DeletionVector::parse(record, length).map_err(with_place)?;
     if let Some(cardinality) = range.cardinality
         && cardinality != vector.cardinality() as i64
     {

@@ -1,8 +1,10 @@
 //! Reads key columns of data files for resolving: Parquet through the engine's footer cache, others through `format`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use bytes::Bytes;
 use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::PartitionedFile;
@@ -11,7 +13,9 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use object_store::ObjectMeta;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::deletion::{self, DeletedRows};
 use super::evolution::FileMapping;
@@ -58,6 +62,26 @@ impl KeyReader for FileKeyReader {
     }
 }
 
+/// The engine's reader, as one that the Parquet crate takes.
+struct SharedReader(Box<dyn AsyncFileReader + Send>);
+
+impl AsyncFileReader for SharedReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        self.0.get_bytes(range)
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        self.0.get_byte_ranges(ranges)
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        self.0.get_metadata(options)
+    }
+}
+
 async fn open(
     table: Arc<Table>,
     parquet: Arc<dyn ParquetFileReaderFactory>,
@@ -71,7 +95,7 @@ async fn open(
     fields.extend(wanted.iter().filter(system).cloned());
     let mapping = FileMapping::new(&wanted, &fields)?;
     let physical = mapping.physical_fields();
-    let path = table.data_path(&file)?;
+    let path = file.path(table.files())?;
     if file.file.format() != "parquet" {
         let batches = crate::format::open_batches(
             Arc::clone(table.files().store()),
@@ -92,7 +116,7 @@ async fn open(
         e_tag: None,
         version: None,
     });
-    let reader = parquet.create_reader(0, described, None, &ExecutionPlanMetricsSet::new())?;
+    let reader = SharedReader(parquet.create_reader(0, described, None, &ExecutionPlanMetricsSet::new())?);
     let read_error = |error| Error::corrupt("the Parquet file cannot be read").with_source(error);
     let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(read_error)?;
     let mut roots = Vec::with_capacity(physical.len());
@@ -125,15 +149,15 @@ async fn open(
 impl MergeRules {
     /// The rules of `table`.
     pub fn of(table: &Table) -> Self {
-        let options = table.options();
+        let options = table.settings();
         let schema = table.schema();
-        let engine = options.merge_engine();
+        let engine = options.merge_engine;
         Self {
             keys: schema.trimmed_primary_keys().into_iter().cloned().collect(),
-            sequence_fields: options.sequence_fields().iter().filter_map(|name| schema.field(name)).cloned().collect(),
-            sequence_descending: options.sequence_descending(),
-            snapshot_ordering: options.sequence_snapshot_ordering(),
-            ignore_retracts: options.ignore_delete()
+            sequence_fields: options.sequence_fields.iter().filter_map(|name| schema.field(name)).cloned().collect(),
+            sequence_descending: options.sequence_descending,
+            snapshot_ordering: options.sequence_snapshot_ordering,
+            ignore_retracts: options.ignore_delete
                 && matches!(engine, MergeEngine::Deduplicate | MergeEngine::FirstRow),
             lookup_merge: options.needs_lookup() && engine != MergeEngine::FirstRow,
         }

@@ -20,3 +20,5 @@ pub mod key_reader;
 pub mod keys;
 pub mod live_rows;
 pub mod resolve;
+#[cfg(test)]
+mod resolve_tests;

@@ -25,7 +25,7 @@ use super::keys::{KeyChunk, KeyCoder, RowPositions, Versions, retracts};
 use super::live_rows::{Contested, FileRows, LiveRows};
 use crate::error::{Error, Result};
 use crate::plan::{PlannedFile, Section, SectionKind};
-use crate::spec::types::{SEQUENCE_NUMBER, VALUE_KIND};
+use crate::spec::types::{SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, VALUE_KIND, VALUE_KIND_ID};
 use crate::spec::{DataField, DataType, TypeKind};
 
 /// What the merge of a table goes by.
@@ -116,7 +116,7 @@ pub async fn resolve(
         }
     }
     drop::<MemoryReservation>(reservation);
-    state.finish(order.rank)
+    state.finish()
 }
 
 /// What is read of each file.
@@ -152,10 +152,10 @@ impl ReadPlan {
                 fields = Some(RowConverter::new(sort)?);
             }
             sequence = Some(wanted.len());
-            wanted.push(DataField::new(i32::MAX - 1, SEQUENCE_NUMBER, DataType::not_null(TypeKind::BigInt)));
+            wanted.push(DataField::new(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, DataType::not_null(TypeKind::BigInt)));
         }
         let kind = wanted.len();
-        wanted.push(DataField::new(i32::MAX - 2, VALUE_KIND, DataType::not_null(TypeKind::TinyInt)));
+        wanted.push(DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt)));
         Ok(Self {
             coder,
             keys: rules.keys.len(),
@@ -630,7 +630,8 @@ impl Resolving<'_> {
         Ok(ordinals)
     }
 
-    fn finish(self, rank: Vec<u32>) -> Result<LiveRows> {
+    fn finish(self) -> Result<LiveRows> {
+        let rank = self.order.rank.clone();
         let mut live = LiveRows { groups: self.groups, rank, dead: self.dead, ..LiveRows::default() };
         for mut file in self.files {
             if file.live.len() > file.rows || file.contested.len() > file.rows {

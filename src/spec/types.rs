@@ -10,6 +10,10 @@ use crate::error::{Error, Result};
 
 /// The first id that no user column can have (`spec/metadata.md 2.4`).
 pub const SYSTEM_FIELD_ID_START: i32 = i32::MAX / 2;
+/// Field id of `_VALUE_KIND`.
+pub const VALUE_KIND_ID: i32 = i32::MAX - 2;
+/// Field id of `_SEQUENCE_NUMBER`.
+pub const SEQUENCE_NUMBER_ID: i32 = i32::MAX - 1;
 /// Name of the sequence number column of key tables.
 pub const SEQUENCE_NUMBER: &str = "_SEQUENCE_NUMBER";
 /// Name of the row kind column of key tables.

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::pins::SnapshotPins;
 use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
-use crate::plan::{Level0, ScanRequest, plan_scan};
+use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::arrow_schema;
 use crate::table::Table;
@@ -46,7 +46,7 @@ impl LakeTable {
         let keys: Option<Vec<usize>> =
             table.schema().primary_keys.iter().map(|key| table.schema().index_of(key)).collect();
         let constraints = match keys {
-            Some(keys) if !keys.is_empty() && table.settings().key_is_unique(table.schema()) => {
+            Some(keys) if !keys.is_empty() && key_is_unique(&table) => {
                 Constraints::new_unverified(vec![Constraint::PrimaryKey(keys)])
             }
             _ => Constraints::default(),
@@ -101,7 +101,7 @@ impl TableProvider for LakeTable {
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: Level0::from_options(self.table.options()).map_err(named)?,
+            level0: self.table.settings().scan.level0,
             top_level_only: false,
         };
         let plan = Arc::new(plan_scan(&self.table, snapshot, &request).await.map_err(named)?);
@@ -144,4 +144,11 @@ impl TableProvider for LakeTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         not_impl_err!("INSERT into table {}: this version reads tables only", self.table.identifier())
     }
+}
+
+/// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the
+/// partition columns in fixed buckets is unique in its partition only, `spec/metadata.md 2.8`).
+fn key_is_unique(table: &Table) -> bool {
+    let schema = table.schema();
+    schema.partition_keys.iter().all(|key| schema.primary_keys.contains(key)) && !table.settings().pk_clustering_override
 }

@@ -23,7 +23,7 @@ use super::LakeScanExec;
 use super::unit::UnitFactory;
 use crate::error::Error;
 use crate::plan::{PlannedFile, ScanPlan};
-use crate::read::fold::{FoldPlan, FoldState};
+use crate::read::fold::{FoldBlock, FoldError, FoldPlan, FoldState};
 use crate::read::live_rows::{FileRows, LiveRowsRef};
 use crate::spec::TableSchema;
 
@@ -44,7 +44,7 @@ struct Shared {
     plan: Arc<ScanPlan>,
     factory: Arc<UnitFactory>,
     live: Vec<LiveRowsRef>,
-    fold: FoldPlan,
+    fold: Arc<FoldPlan>,
     table: Arc<TableSchema>,
     /// Columns that the fold reads, by name.
     names: Vec<String>,
@@ -53,6 +53,38 @@ struct Shared {
     /// What the scan gives, over `folded`.
     projection: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
+}
+
+impl Shared {
+    /// Says at which key folding failed.
+    async fn name_key(&self, section: usize, error: FoldError, base: u32, context: Arc<TaskContext>) -> DataFusionError {
+        let Some(group) = error.group.map(|group| group + base) else { return error.error.into() };
+        let key = self.key_of(section, group, context).await.ok().flatten();
+        error.error.with("key", key.unwrap_or_else(|| format!("number {group} of its section"))).into()
+    }
+
+    /// The primary key of a group, as text.
+    async fn key_of(&self, section: usize, group: u32, context: Arc<TaskContext>) -> Result<Option<String>> {
+        let names = &self.table.primary_keys;
+        for (index, contested) in self.live[section].contested.iter().enumerate() {
+            let Some(contested) = contested else { continue };
+            let Ok(at) = contested.groups.binary_search(&group) else { continue };
+            let rows = FileRows::from_mask(nth_bits(&contested.mask, at..at + 1));
+            let file = &self.plan.sections[section].files[index];
+            let Some(source) = self.factory.file_rows(file, &rows, names, false, 1).await? else { continue };
+            let mut stream = source.open(0, Arc::clone(&context))?;
+            while let Some(batch) = stream.try_next().await? {
+                if batch.num_rows() == 0 {
+                    continue;
+                }
+                let values = names.iter().zip(batch.columns()).map(|(name, column)| {
+                    Ok(format!("{name} = {}", arrow::util::display::array_value_to_string(column, 0)?))
+                });
+                return Ok(Some(values.collect::<Result<Vec<_>>>()?.join(", ")));
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl FoldWork {
@@ -86,7 +118,7 @@ impl FoldWork {
             .collect();
         outputs.sort_unstable();
         outputs.dedup();
-        let fold = FoldPlan::try_new(&table, scan.table.raw_options(), &outputs)?;
+        let fold = FoldPlan::try_new(&table, scan.table.options(), &outputs)?;
         let folded: SchemaRef = Arc::new(Schema::new(
             outputs.iter().map(|&column| table.fields[column].to_arrow().with_nullable(true)).collect::<Vec<_>>(),
         ));
@@ -99,7 +131,7 @@ impl FoldWork {
             plan: Arc::clone(&scan.plan),
             factory: Arc::clone(&scan.factory),
             live,
-            fold,
+            fold: Arc::new(fold),
             table,
             names,
             folded,
@@ -238,7 +270,8 @@ impl SectionFold {
             }
         }
         parts.sort_by_key(|(rank, _, _)| *rank);
-        let mut state = FoldState::new(&self.shared.fold, groups);
+        let mut state = FoldState::new(Arc::clone(&self.shared.fold), groups).map_err(Error::from)?;
+        let mut updates: Vec<(&Block, Rows)> = Vec::new();
         let by_ordinal = parts.iter().any(|(_, block, _)| block.ordinals.is_some());
         if by_ordinal {
             let last = parts
@@ -255,42 +288,34 @@ impl SectionFold {
                         .map(|row| row as u32)
                         .collect();
                     if !rows.is_empty() {
-                        self.update(&mut state, block, &Rows::At(UInt32Array::from(rows)), base)?;
+                        updates.push((*block, Rows::At(UInt32Array::from(rows))));
                     }
                 }
             }
         } else {
-            for (_, block, range) in &parts {
-                self.update(&mut state, block, &Rows::Range(range.clone()), base)?;
+            updates.extend(parts.iter().map(|(_, block, range)| (*block, Rows::Range(range.clone()))));
+        }
+        let mut folded = Ok(());
+        for (block, rows) in &updates {
+            folded = update(&mut state, block, rows, base);
+            if folded.is_err() {
+                break;
             }
         }
-        let folded = state.finish()?;
+        drop(updates);
+        let folded = match folded.and_then(|()| state.finish()) {
+            Ok(folded) => folded,
+            Err(error) => {
+                let (shared, context) = (Arc::clone(&self.shared), Arc::clone(&self.context));
+                return Err(shared.name_key(self.section, error, base, context).await);
+            }
+        };
         for run in &mut self.runs {
             if let Some(block) = &mut run.block {
                 block.at += block.groups[block.at..].partition_point(|group| *group <= bound);
             }
         }
         self.project(folded.columns, &folded.keep).map(Some)
-    }
-
-    fn update(&self, state: &mut FoldState<'_>, block: &Block, rows: &Rows, base: u32) -> Result<()> {
-        let groups: Vec<u32> = rows.iter().map(|row| block.groups[row] - base).collect();
-        let kinds: Vec<i8> = rows.iter().map(|row| block.kinds.as_ref().map_or(0, |kinds| kinds[row])).collect();
-        let columns = block
-            .columns
-            .iter()
-            .map(|column| match rows {
-                Rows::Range(range) => Ok(column.slice(range.start, range.len())),
-                Rows::At(rows) => Ok(arrow::compute::take(column, rows, None)?),
-            })
-            .collect::<Result<Vec<ArrayRef>>>()?;
-        let level = self.file(block.file).file.level();
-        state.update(&groups, &kinds, &columns, level).map_err(|error| self.name_key(error, block).into())
-    }
-
-    /// Says which table and file an error of folding belongs to.
-    fn name_key(&self, error: Error, block: &Block) -> Error {
-        error.with("file", self.file(block.file).file.name().to_owned())
     }
 
     /// Keeps the rows that are rows of the table, and gives what the scan gives.
@@ -370,6 +395,21 @@ impl SectionFold {
         });
         Ok(())
     }
+}
+
+/// Folds some rows of a block.
+fn update(state: &mut FoldState, block: &Block, rows: &Rows, base: u32) -> std::result::Result<(), FoldError> {
+    let groups: Vec<u32> = rows.iter().map(|row| block.groups[row] - base).collect();
+    let kinds: Option<Vec<i8>> = block.kinds.as_ref().map(|kinds| rows.iter().map(|row| kinds[row]).collect());
+    let columns = block
+        .columns
+        .iter()
+        .map(|column| match rows {
+            Rows::Range(range) => Ok(column.slice(range.start, range.len())),
+            Rows::At(rows) => Ok(arrow::compute::take(column, rows, None)?),
+        })
+        .collect::<std::result::Result<Vec<ArrayRef>, FoldError>>()?;
+    state.update(&FoldBlock { group_of: &groups, kinds: kinds.as_deref(), columns: &columns })
 }
 
 /// Rows of a block.

@@ -32,10 +32,10 @@ pub(super) fn fmt_scan(scan: &LakeScanExec, t: DisplayFormatType, f: &mut fmt::F
     let counters = &plan.counters;
     let sections = SectionCounts::of(plan);
     if matches!(t, DisplayFormatType::TreeRender) {
-        writeln!(f, "table={}", scan.table.name())?;
+        writeln!(f, "table={}", scan.table.identifier())?;
         return writeln!(f, "files={}", counters.files);
     }
-    write!(f, "LakeScanExec: table={}", scan.table.name())?;
+    write!(f, "LakeScanExec: table={}", scan.table.identifier())?;
     match &plan.snapshot {
         Some(snapshot) => write!(f, ", snapshot={}", snapshot.id)?,
         None => write!(f, ", snapshot=none")?,

@@ -27,7 +27,8 @@ use crate::error::{Error, Result};
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
-use crate::spec::DataField;
+use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID};
+use crate::spec::{DataField, DataType, TypeKind};
 use crate::table::Table;
 
 /// Where a planned file stands in its plan.
@@ -75,7 +76,7 @@ pub(crate) struct Unit {
     /// Its files.
     pub(crate) files: Vec<FilePlace>,
     /// Whether the source can read a file in parts.
-    splittable: bool,
+    pub(crate) splittable: bool,
 }
 
 /// What all units of a scan share.
@@ -195,7 +196,7 @@ impl UnitFactory {
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let Some(described) = self.partitioned_file(file, rows)? else { return Ok(None) };
         let key = UnitKey::of(file);
-        let extra = if kinds { vec![DataField::value_kind()] } else { Vec::new() };
+        let extra = if kinds { vec![DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))] } else { Vec::new() };
         let file_columns = self.schema.file_schema().fields().len();
         let mut projection = names
             .iter()
@@ -264,7 +265,7 @@ impl UnitFactory {
 
     /// The engine's description of a file, restricted to `rows`; `None` when nothing of it is to be read.
     pub(crate) fn partitioned_file(&self, file: &PlannedFile, rows: &FileRows) -> Result<Option<PartitionedFile>> {
-        let path = self.table.data_path(file)?;
+        let path = file.path(self.table.files())?;
         let described = PartitionedFile::new_from_meta(ObjectMeta {
             location: path,
             // Data files never change: a constant keeps the engine's footer cache valid without asking the store.

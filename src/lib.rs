@@ -1,8 +1,10 @@
 //! tidelake reads Apache Paimon tables as Apache DataFusion tables.
-#![deny(missing_docs)]
 
 pub mod error;
 pub mod options;
 pub mod spec;
+
+#[cfg(test)]
+mod house;
 
 pub use error::{Error, ErrorKind, Result};

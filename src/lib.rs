@@ -1,8 +1,11 @@
 //! tidelake reads Apache Paimon tables as Apache DataFusion tables.
 
+pub mod catalog;
 pub mod error;
 pub mod options;
 pub mod spec;
+pub mod store;
+pub mod table;
 
 #[cfg(test)]
 mod house;

@@ -8,8 +8,8 @@ use object_store::path::Path;
 
 use super::{Catalog, TableLocation};
 use crate::error::{Error, Result};
-use crate::store::files::list_folders;
-use crate::store::{StoreLocation, TableFiles, open_store};
+use crate::store::files::numbered;
+use crate::store::{StoreLocation, TableFiles, list_folders, open_store};
 use crate::table::identifier::is_folder_name;
 
 /// What a database's folder ends with.
@@ -156,8 +156,7 @@ async fn is_table(folder: StoreLocation) -> Result<bool> {
         return Ok(true);
     }
     let listed = files.list(&files.schema_dir()).await?;
-    let is_schema =
-        |path: &Path| path.filename().is_some_and(|name| crate::store::files::numbered(name, "schema-").is_some());
+    let is_schema = |path: &Path| path.filename().is_some_and(|name| numbered(name, "schema-").is_some());
     Ok(listed.iter().any(|file| is_schema(&file.location)))
 }
 

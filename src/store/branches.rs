@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use super::cache::Caches;
-use super::files::{TableFiles, load_all};
+use super::documents::load_all;
+use super::files::TableFiles;
 use super::schemas::Schemas;
 use crate::error::Result;
 

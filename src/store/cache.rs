@@ -231,8 +231,9 @@ struct Loading<'a, K: Clone + Eq + Hash, V: ?Sized> {
 impl<K: Clone + Eq + Hash, V: ?Sized> Drop for Loading<'_, K, V> {
     fn drop(&mut self) {
         let mut state = self.cache.state.lock();
-        // New callers get the cell under this lock, so that two owners are the map and this one.
-        if Arc::strong_count(&self.cell) == 2 {
+        // Cells are handed out and given back under this lock, so that a cell with one owner is the map's alone.
+        drop(std::mem::take(&mut self.cell));
+        if state.loading.get(&self.key).is_some_and(|cell| Arc::strong_count(cell) == 1) {
             state.loading.remove(&self.key);
         }
     }
@@ -391,6 +392,26 @@ mod tests {
         assert_eq!(*loaded.unwrap().value, 7);
         assert!(cache.state.lock().loading.is_empty());
         assert!(cache.get_or_load("k", async { Err(Error::corrupt("no")) }).await.unwrap().hit);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn get_or_load_when_callers_race_then_no_load_is_left_behind() {
+        let cache = Arc::new(ByteCache::<u32, u32>::new(0));
+        for round in 0..200 {
+            let asks = (0..8).map(|_| {
+                let cache = Arc::clone(&cache);
+                tokio::spawn(async move {
+                    let load = async {
+                        tokio::task::yield_now().await;
+                        Ok((Arc::new(round), 1))
+                    };
+                    *cache.get_or_load(1, load).await.unwrap().value
+                })
+            });
+            let answers = futures::future::join_all(asks).await;
+            assert!(answers.into_iter().all(|answer| answer.unwrap() == round));
+            assert!(cache.state.lock().loading.is_empty());
+        }
     }
 
     #[tokio::test]

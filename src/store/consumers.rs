@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 
 use super::cache::Caches;
-use super::documents;
-use super::files::{TableFiles, load_all};
+use super::documents::{self, load_all};
+use super::files::TableFiles;
 use crate::error::{Error, Result};
 
 const PREFIX: &str = "consumer-";

@@ -3,17 +3,19 @@
 //! The names of snapshots and schemas come back after a rollback (`spec/metadata.md 3.4`), so a cached one is used only when
 //! the store says that the file is still the same: one conditional read, which answers without a body.
 //!
-//! May import: `error`, `store::{cache, files}`.
+//! May import: `error`, `store::{access, cache, files}`.
 
 use std::any::Any;
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 
+use super::access::{Fresh, Stamp};
 use super::cache::Caches;
-use super::files::{Fresh, Stamp, TableFiles};
+use super::files::TableFiles;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Waits before a document that looks cut off is read again: some stores show a file before it is whole
@@ -71,4 +73,13 @@ pub(crate) async fn load<T: Any + Send + Sync>(
 /// Whether a document ends before its JSON does.
 fn is_cut_off(error: &Error) -> bool {
     error.source().and_then(|source| source.downcast_ref::<serde_json::Error>()).is_some_and(serde_json::Error::is_eof)
+}
+
+/// Runs `load` for every name, a few at a time, in order.
+pub(crate) async fn load_all<N, T, F>(names: Vec<N>, load: impl Fn(N) -> F) -> Result<Vec<T>>
+where
+    F: Future<Output = Result<Option<T>>>,
+{
+    let loads = futures::stream::iter(names.into_iter().map(load)).buffered(16);
+    loads.try_filter_map(|loaded| async move { Ok(loaded) }).try_collect().await
 }

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! location  a warehouse path or URL -> the store behind it and a prefix
-//! files     one table (and branch) -> paths; read, list, create if absent, overwrite
+//! files     one table (and branch) -> paths
+//! access    read, list, create if absent, overwrite
 //! documents one JSON file -> a parsed value, cached and checked against the store before it is used again
 //! snapshots, schemas, tags, branches, consumers   what those documents are
 //! cache     decoded files, by bytes
@@ -12,6 +13,7 @@
 //!
 //! May import: `error`, `options`, `spec`.
 
+mod access;
 pub mod branches;
 pub mod cache;
 pub mod consumers;
@@ -24,10 +26,12 @@ pub mod tags;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use access::check_conditional_put;
+pub(crate) use access::list_folders;
 pub use branches::Branches;
 pub use cache::{ByteCache, CacheCounts, Cached, Caches, FileKey};
 pub use consumers::{Consumer, Consumers};
-pub use files::{DataLayout, TableFiles, check_conditional_put};
+pub use files::{DataLayout, TableFiles};
 pub use location::{StoreFactory, StoreLocation, StoreRegistry, open_store, register_store};
 pub use schemas::Schemas;
 pub use snapshots::Snapshots;

@@ -9,8 +9,8 @@ use chrono::{NaiveDate, NaiveDateTime};
 use serde::Deserialize;
 
 use super::cache::Caches;
-use super::documents;
-use super::files::{TableFiles, load_all};
+use super::documents::{self, load_all};
+use super::files::TableFiles;
 use crate::error::{Error, Result};
 use crate::spec::Snapshot;
 

@@ -61,6 +61,7 @@ async fn missing_snapshot(snapshots: &Snapshots, tags: &Tags, id: i64) -> Error 
     Error::not_found(match range {
         None => format!("snapshot {id} does not exist: the table has no snapshot"),
         Some((earliest, _, range)) if (1..earliest).contains(&id) => {
+            // The tags only make the advice better.
             let keep = tags.list().await.unwrap_or_default();
             let keep = keep.iter().find(|tag| tag.snapshot.id == id).map(|tag| format!("; tag {} keeps it", tag.name));
             format!(

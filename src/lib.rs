@@ -1,8 +1,13 @@
 //! tidelake reads Apache Paimon tables as Apache DataFusion tables.
-#![deny(missing_docs)]
 
+pub mod catalog;
 pub mod error;
 pub mod options;
 pub mod spec;
+pub mod store;
+pub mod table;
+
+#[cfg(test)]
+mod house;
 
 pub use error::{Error, ErrorKind, Result};

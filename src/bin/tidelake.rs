@@ -1,1 +1,3 @@
-fn main(){}
+//! The shell.
+
+fn main() {}

@@ -1,0 +1,45 @@
+//! The suites of tidelake, in one binary (a second one would link the engine a second time):
+//!
+//! * `<area>::<topic>`: our sqllogictest files (`slt`),
+//! * `truth::<group>::<name>`: answers of other engines over their own tables (`truth`),
+//! * `runner::..`: what makes the two trustworthy (`checks`).
+
+mod answer;
+mod cells;
+mod checks;
+mod compare;
+mod deadline;
+mod fixtures;
+mod json;
+mod list;
+mod session;
+mod slt;
+mod truth;
+mod values;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+use crate::list::TruthList;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
+        Err(error) => {
+            eprintln!("sql-tests: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn trials() -> Result<Vec<Trial>, String> {
+    let folder = fixtures::suites_folder();
+    let list = TruthList::read(&folder.join("truth.list"), &folder.join("truth-ours"))?;
+    let groups = fixtures::groups()?;
+    let mut trials = checks::trials(&groups, &list);
+    trials.extend(slt::trials()?);
+    trials.extend(truth::trials(&groups, &list)?);
+    Ok(trials)
+}

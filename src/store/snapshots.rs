@@ -1,0 +1,352 @@
+//! Snapshot files (`spec/metadata.md 3`): which there are, which is the latest, and what one says.
+//!
+//! The hints `LATEST` and `EARLIEST` save a listing and are never believed: a writer that died left a stale one, a rollback
+//! may have left none. Ids may have holes, and they come back after a rollback.
+//!
+//! May import: `error`, `spec`, `store::{cache, documents, files}`.
+
+use std::sync::Arc;
+
+use object_store::path::Path;
+
+use super::cache::Caches;
+use super::documents;
+use super::files::{TableFiles, numbered};
+use crate::error::{Error, Result};
+use crate::spec::Snapshot;
+
+/// The snapshots of a branch, or its long-lived changelogs (`spec/metadata.md 9.4`), which look alike.
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    files: Arc<TableFiles>,
+    caches: Arc<Caches>,
+    folder: Path,
+    prefix: &'static str,
+}
+
+impl Snapshots {
+    /// The snapshots of the branch of `files`.
+    pub fn new(files: Arc<TableFiles>, caches: Arc<Caches>) -> Self {
+        let folder = files.snapshot_dir();
+        Self { files, caches, folder, prefix: "snapshot-" }
+    }
+
+    /// The long-lived changelogs of the branch of `files`: snapshots that have expired but whose changelog is kept.
+    pub fn changelogs(files: Arc<TableFiles>, caches: Arc<Caches>) -> Self {
+        let folder = files.changelog_dir();
+        Self { files, caches, folder, prefix: "changelog-" }
+    }
+
+    /// The file of snapshot `id`.
+    pub fn path(&self, id: i64) -> Path {
+        self.folder.clone().join(format!("{}{id}", self.prefix))
+    }
+
+    /// Snapshot `id`; `None` when there is none.
+    ///
+    /// # Errors
+    /// Corrupt when the file is not a snapshot or is another one than its name says, Io when the store failed.
+    pub async fn find(&self, id: i64) -> Result<Option<Arc<Snapshot>>> {
+        if id < 1 {
+            return Ok(None);
+        }
+        let parse = |bytes: &[u8]| {
+            let snapshot = Snapshot::from_json(bytes)?;
+            if snapshot.id != id {
+                return Err(Error::corrupt(format!("the file holds snapshot {}", snapshot.id)));
+            }
+            Ok(snapshot)
+        };
+        documents::load(&self.files, &self.caches, &self.path(id), parse).await
+    }
+
+    /// Snapshot `id`.
+    ///
+    /// # Errors
+    /// Not found when there is none, else as [`Self::find`].
+    pub async fn snapshot(&self, id: i64) -> Result<Arc<Snapshot>> {
+        self.find(id).await?.ok_or_else(|| {
+            Error::not_found(format!("snapshot {id} does not exist"))
+                .with("file", self.files.location_of(&self.path(id)))
+        })
+    }
+
+    /// The ids there are, ascending. Other files in the folder (hints, temporary and stray files) are passed over.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn ids(&self) -> Result<Vec<i64>> {
+        let listed = self.files.list(&self.folder).await?;
+        let number = |path: &Path| numbered(path.filename()?, self.prefix).filter(|id| *id > 0);
+        let mut ids: Vec<i64> = listed.iter().filter_map(|file| number(&file.location)).collect();
+        ids.sort_unstable();
+        Ok(ids)
+    }
+
+    /// The greatest id; `None` without snapshots.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn latest_id(&self) -> Result<Option<i64>> {
+        if let Some(hint) = self.hint("LATEST").await
+            && self.exists(hint).await?
+            && self.is_end(hint).await?
+        {
+            return Ok(Some(hint));
+        }
+        Ok(self.ids().await?.last().copied())
+    }
+
+    /// The snapshot with the greatest id; `None` without snapshots.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn latest(&self) -> Result<Option<Arc<Snapshot>>> {
+        if let Some(hint) = self.hint("LATEST").await {
+            // One round trip for both questions.
+            let (snapshot, is_end) = futures::future::join(self.find(hint), self.is_end(hint)).await;
+            if is_end? && let Some(snapshot) = snapshot? {
+                return Ok(Some(snapshot));
+            }
+        }
+        // A rollback may remove the last ones between listing and reading.
+        for id in self.ids().await?.into_iter().rev() {
+            if let Some(snapshot) = self.find(id).await? {
+                return Ok(Some(snapshot));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The smallest id; `None` without snapshots.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn earliest_id(&self) -> Result<Option<i64>> {
+        if let Some(hint) = self.hint("EARLIEST").await
+            && self.exists(hint).await?
+            && !self.exists(hint - 1).await?
+        {
+            return Ok(Some(hint));
+        }
+        Ok(self.ids().await?.first().copied())
+    }
+
+    /// The snapshot with the smallest id; `None` without snapshots.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn earliest(&self) -> Result<Option<Arc<Snapshot>>> {
+        if let Some(id) = self.earliest_id().await?
+            && let Some(snapshot) = self.find(id).await?
+        {
+            return Ok(Some(snapshot));
+        }
+        // Another process may be expiring the first ones.
+        for id in self.ids().await? {
+            if let Some(snapshot) = self.find(id).await? {
+                return Ok(Some(snapshot));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The latest snapshot that was committed at `millis` or before, by binary search: times grow with ids. `None` when all
+    /// are later, or there are none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn at_or_before(&self, millis: i64) -> Result<Option<Arc<Snapshot>>> {
+        let mut ids = self.ids().await?;
+        let mut found = None;
+        // Ids below `low` are not later than `millis`, those from `high` on are.
+        let (mut low, mut high) = (0, ids.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let Some(snapshot) = self.find(ids[middle]).await? else {
+                // It expired after the listing; the search goes on without it.
+                ids.remove(middle);
+                high -= 1;
+                continue;
+            };
+            if snapshot.time_millis <= millis {
+                found = Some(snapshot);
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A hint; `None` when it is missing, unreadable or can't be right.
+    async fn hint(&self, name: &str) -> Option<i64> {
+        let bytes = self.files.read(&self.folder.clone().join(name)).await.ok()?;
+        let id = std::str::from_utf8(&bytes).ok()?.trim().parse().ok()?;
+        (1..i64::MAX - 2).contains(&id).then_some(id)
+    }
+
+    async fn exists(&self, id: i64) -> Result<bool> {
+        if id < 1 { Ok(false) } else { self.files.exists(&self.path(id)).await }
+    }
+
+    /// Whether nothing follows `id`. The next id but one is asked for too: a hint that is stale may point right before a hole.
+    async fn is_end(&self, id: i64) -> Result<bool> {
+        let (next, next_but_one) = futures::future::join(self.exists(id + 1), self.exists(id + 2)).await;
+        Ok(!next? && !next_but_one?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::store::testing::{FailingHints, TornStore, memory, put, snapshot_json};
+    use crate::store::{StoreLocation, open_store};
+
+    fn open(root: &StoreLocation) -> Snapshots {
+        let files = TableFiles::new(root.clone(), None).unwrap();
+        Snapshots::new(Arc::new(files), Arc::default())
+    }
+
+    async fn table(ids: &[i64], hints: &[(&str, &str)]) -> StoreLocation {
+        let root = memory("t");
+        for id in ids {
+            put(&root, &format!("snapshot/snapshot-{id}"), snapshot_json(*id, id * 1000)).await;
+        }
+        for (name, text) in hints {
+            put(&root, &format!("snapshot/{name}"), (*text).to_owned()).await;
+        }
+        root
+    }
+
+    #[tokio::test]
+    async fn latest_and_earliest_when_hints_lie_then_the_files_decide() {
+        let hints = ["", "5", "5\n", "1", "2", "3", "4", "6", "77", "-1", "0", "x", "9223372036854775807", "5 5"];
+        for text in hints {
+            for ids in [&[2, 3, 4, 5][..], &[2, 3, 5], &[2, 4, 5], &[5]] {
+                let root = table(ids, &[("LATEST", text), ("EARLIEST", text)]).await;
+                let snapshots = open(&root);
+                assert_eq!(snapshots.latest_id().await.unwrap(), Some(5), "{text:?} {ids:?}");
+                assert_eq!(snapshots.latest().await.unwrap().unwrap().id, 5, "{text:?} {ids:?}");
+                // A hint right behind a hole is taken for the start, as other engines do.
+                if numbered(text.trim(), "")
+                    .is_none_or(|hint| !ids.contains(&hint) || hint == ids[0] || ids.contains(&(hint - 1)))
+                {
+                    assert_eq!(snapshots.earliest_id().await.unwrap(), Some(ids[0]), "{text:?} {ids:?}");
+                    assert_eq!(snapshots.earliest().await.unwrap().unwrap().id, ids[0], "{text:?} {ids:?}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn latest_when_no_hint_or_no_snapshot_then_listed_or_none() {
+        let snapshots = open(&table(&[7, 9, 10], &[]).await);
+        assert_eq!(snapshots.latest_id().await.unwrap(), Some(10));
+        assert_eq!(snapshots.earliest_id().await.unwrap(), Some(7));
+        for root in [table(&[], &[]).await, table(&[], &[("LATEST", "3"), ("EARLIEST", "1")]).await] {
+            let snapshots = open(&root);
+            assert_eq!(snapshots.latest_id().await.unwrap(), None);
+            assert_eq!(snapshots.earliest_id().await.unwrap(), None);
+            assert!(snapshots.latest().await.unwrap().is_none());
+            assert!(snapshots.earliest().await.unwrap().is_none());
+            assert!(snapshots.at_or_before(i64::MAX).await.unwrap().is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn latest_when_the_store_fails_on_hints_then_listed() {
+        let root = FailingHints::over(&table(&[1, 2, 3], &[("LATEST", "3")]).await);
+        let snapshots = open(&root);
+        assert_eq!(snapshots.latest().await.unwrap().unwrap().id, 3);
+        assert_eq!(snapshots.earliest_id().await.unwrap(), Some(1));
+    }
+
+    #[tokio::test]
+    async fn ids_when_stray_files_then_passed_over() {
+        let root = table(&[1, 3], &[]).await;
+        for name in [
+            ".snapshot-3.0b2c8a60.tmp",
+            "snapshot-10b2c8a60-5c2e.tmp",
+            "snapshot-x",
+            "snapshot-",
+            "snapshot-0",
+            "snapshot-0000009",
+            "snapshot--4",
+            "snapshot-9/file",
+            "other-12",
+        ] {
+            put(&root, &format!("snapshot/{name}"), "{".to_owned()).await;
+        }
+        assert_eq!(open(&root).ids().await.unwrap(), [1, 3]);
+        assert_eq!(open(&root).latest_id().await.unwrap(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn snapshot_when_file_is_broken_then_corrupt_with_its_name() {
+        let root = table(&[1, 2], &[]).await;
+        for text in ["", "{", "nonsense", "[]", r#"{"id":2}"#, &snapshot_json(1, 5)] {
+            put(&root, "snapshot/snapshot-2", text.to_owned()).await;
+            let error = open(&root).snapshot(2).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{text}");
+            assert!(error.to_string().contains("t/snapshot/snapshot-2"), "{error}");
+            assert_eq!(open(&root).latest().await.unwrap_err().kind(), ErrorKind::Corrupt, "never an older one");
+        }
+    }
+
+    #[tokio::test]
+    async fn snapshot_when_seen_before_it_is_whole_then_read_again() {
+        let root = TornStore::over(&table(&[1], &[]).await, 2);
+        assert_eq!(open(&root).snapshot(1).await.unwrap().id, 1);
+    }
+
+    #[tokio::test]
+    async fn snapshot_when_id_comes_back_after_rollback_then_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        for root in [memory("t"), open_store(folder.path().to_str().unwrap()).unwrap()] {
+            put(&root, "snapshot/snapshot-1", snapshot_json(1, 1000)).await;
+            put(&root, "snapshot/snapshot-2", snapshot_json(2, 2000)).await;
+            let snapshots = open(&root);
+            let first = snapshots.latest().await.unwrap().unwrap();
+            assert!(Arc::ptr_eq(&first, &snapshots.latest().await.unwrap().unwrap()), "the parsed one is used again");
+            snapshots.files.delete(&snapshots.path(2)).await.unwrap();
+            assert_eq!(snapshots.latest().await.unwrap().unwrap().id, 1);
+            assert!(snapshots.find(2).await.unwrap().is_none());
+            put(&root, "snapshot/snapshot-2", snapshot_json(2, 3000)).await;
+            assert_eq!(snapshots.latest().await.unwrap().unwrap().time_millis, 3000);
+            put(&root, "snapshot/snapshot-2", snapshot_json(2, 4000)).await;
+            assert_eq!(snapshots.snapshot(2).await.unwrap().time_millis, 4000);
+        }
+    }
+
+    #[tokio::test]
+    async fn at_or_before_when_holes_and_equal_times_then_the_last_not_later() {
+        let root = table(&[2, 3, 5, 9], &[]).await;
+        put(&root, "snapshot/snapshot-3", snapshot_json(3, 2000)).await;
+        let snapshots = open(&root);
+        for (millis, id) in [
+            (1999, None),
+            (2000, Some(3)),
+            (4999, Some(3)),
+            (5000, Some(5)),
+            (8999, Some(5)),
+            (9000, Some(9)),
+            (i64::MAX, Some(9)),
+        ] {
+            let found = snapshots.at_or_before(millis).await.unwrap().map(|snapshot| snapshot.id);
+            assert_eq!(found, id, "{millis}");
+        }
+    }
+
+    #[tokio::test]
+    async fn changelogs_when_kept_longer_then_read_alike() {
+        let root = table(&[5], &[]).await;
+        put(&root, "changelog/changelog-4", snapshot_json(4, 4000)).await;
+        put(&root, "changelog/LATEST", "-1".to_owned()).await;
+        let files = Arc::new(TableFiles::new(root, None).unwrap());
+        let changelogs = Snapshots::changelogs(files, Arc::default());
+        assert_eq!(changelogs.ids().await.unwrap(), [4]);
+        assert_eq!(changelogs.latest().await.unwrap().unwrap().time_millis, 4000);
+    }
+}

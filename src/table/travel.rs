@@ -1,0 +1,240 @@
+//! Time travel (`spec/data.md 8`): from a version to a snapshot, and what to say when there is none.
+//!
+//! May import: `error`, `spec`, `store`.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Duration, LocalResult, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone};
+
+use super::identifier::VersionSpec;
+use crate::error::{Error, Result};
+use crate::spec::Snapshot;
+use crate::store::{Snapshots, Tags};
+
+/// The snapshot that `version` names.
+pub(crate) async fn resolve(snapshots: &Snapshots, tags: &Tags, version: &VersionSpec) -> Result<Arc<Snapshot>> {
+    match version {
+        VersionSpec::Snapshot(id) => match snapshots.find(*id).await? {
+            Some(snapshot) => Ok(snapshot),
+            None => Err(missing_snapshot(snapshots, tags, *id).await),
+        },
+        VersionSpec::Tag(name) => match tags.find(name).await? {
+            Some(tag) => Ok(Arc::new(tag.snapshot.clone())),
+            None => Err(missing_tag(tags, name).await),
+        },
+        VersionSpec::Timestamp(text) => at_or_before(snapshots, timestamp_millis(text, &chrono::Utc)?).await,
+    }
+}
+
+/// The latest snapshot that is not later than `millis`.
+pub(crate) async fn at_or_before(snapshots: &Snapshots, millis: i64) -> Result<Arc<Snapshot>> {
+    if let Some(snapshot) = snapshots.at_or_before(millis).await? {
+        return Ok(snapshot);
+    }
+    let range = range(snapshots).await?;
+    Err(Error::not_found(match range {
+        Some((_, _, range)) => format!("there was no snapshot at {} yet: {range}", time(millis)),
+        None => "the table has no snapshot".to_owned(),
+    }))
+}
+
+/// Ids of the first and the last snapshot, and a text that says them with their times.
+async fn range(snapshots: &Snapshots) -> Result<Option<(i64, i64, String)>> {
+    let ends = futures::future::try_join(snapshots.earliest(), snapshots.latest()).await?;
+    let (Some(earliest), Some(latest)) = ends else { return Ok(None) };
+    let text = format!(
+        "the earliest is {} of {}, the latest {} of {}",
+        earliest.id,
+        time(earliest.time_millis),
+        latest.id,
+        time(latest.time_millis)
+    );
+    Ok(Some((earliest.id, latest.id, text)))
+}
+
+/// Whether the snapshot has expired or never was, what there is, and which tags still keep it.
+async fn missing_snapshot(snapshots: &Snapshots, tags: &Tags, id: i64) -> Error {
+    let range = match range(snapshots).await {
+        Ok(range) => range,
+        Err(error) => return error,
+    };
+    Error::not_found(match range {
+        None => format!("snapshot {id} does not exist: the table has no snapshot"),
+        Some((earliest, _, range)) if (1..earliest).contains(&id) => {
+            // The tags only make the advice better.
+            let keep = tags.list().await.unwrap_or_default();
+            let keep = keep.iter().find(|tag| tag.snapshot.id == id).map(|tag| format!("; tag {} keeps it", tag.name));
+            format!(
+                "snapshot {id} has expired ({range}){}",
+                keep.as_deref().unwrap_or("; use a tag or a later snapshot")
+            )
+        }
+        Some((_, _, range)) => format!("snapshot {id} does not exist ({range})"),
+    })
+}
+
+async fn missing_tag(tags: &Tags, name: &str) -> Error {
+    const SHOWN: usize = 10;
+    let names = match tags.names().await {
+        Ok(names) => names,
+        Err(error) => return error,
+    };
+    let there_are = match names.len() {
+        0 => "the table has no tag".to_owned(),
+        count if count <= SHOWN => format!("there are {}", names.join(", ")),
+        count => format!("there are {} and {} more", names[..SHOWN].join(", "), count - SHOWN),
+    };
+    Error::not_found(format!("tag {name} does not exist; {there_are}"))
+}
+
+/// Epoch milliseconds as text in UTC.
+fn time(millis: i64) -> String {
+    match DateTime::from_timestamp_millis(millis) {
+        Some(time) => time.format("%Y-%m-%d %H:%M:%S%.3fZ").to_string(),
+        None => format!("{millis} ms"),
+    }
+}
+
+/// Epoch milliseconds of a text: digits are milliseconds already; else a date, with or without a time (`10:00`, `10:00:00`,
+/// `10:00:00.123`, after a blank or `T`), in its own zone (`Z`, `+02:00`) or in `zone`. A local time that a clock change
+/// skips is read as if the clock had not changed yet, one that comes twice is the first, as Java does.
+///
+/// # Errors
+/// Invalid when the text is neither.
+pub fn timestamp_millis<Z: TimeZone>(text: &str, zone: &Z) -> Result<i64> {
+    let text = text.trim();
+    let bad = || {
+        Error::invalid(format!(
+            "{text:?} is not a time; write epoch milliseconds or 2024-01-02 10:00:00.000, with a zone such as Z or +02:00 if \
+             it is not the session's"
+        ))
+    };
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().map_err(|_| bad());
+    }
+    for format in ["%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z"] {
+        if let Ok(time) = DateTime::parse_from_str(text, format) {
+            return Ok(time.timestamp_millis());
+        }
+    }
+    for format in ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"] {
+        if let Ok(local) = NaiveDateTime::parse_from_str(text, format) {
+            return local_millis(local, zone).ok_or_else(bad);
+        }
+    }
+    let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").map_err(|_| bad())?;
+    local_millis(date.and_time(NaiveTime::MIN), zone).ok_or_else(bad)
+}
+
+fn local_millis<Z: TimeZone>(local: NaiveDateTime, zone: &Z) -> Option<i64> {
+    match zone.from_local_datetime(&local) {
+        LocalResult::Single(time) | LocalResult::Ambiguous(time, _) => Some(time.timestamp_millis()),
+        LocalResult::None => {
+            // Skipped times are short and far apart: a few hours earlier the old offset holds.
+            let before = local.checked_sub_signed(Duration::hours(6))?;
+            let offset = zone.offset_from_local_datetime(&before).earliest()?.fix();
+            Some(local.and_utc().timestamp_millis() - i64::from(offset.local_minus_utc()) * 1000)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono_tz::Europe::Berlin;
+
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::store::TableFiles;
+    use crate::store::testing::{memory, put, snapshot_json};
+
+    async fn table(ids: &[i64], tags: &[(&str, i64)]) -> (Snapshots, Tags) {
+        let root = memory("t");
+        for id in ids {
+            put(&root, &format!("snapshot/snapshot-{id}"), snapshot_json(*id, id * 1000)).await;
+        }
+        for (name, id) in tags {
+            put(&root, &format!("tag/tag-{name}"), snapshot_json(*id, id * 1000)).await;
+        }
+        let files = Arc::new(TableFiles::new(root, None).unwrap());
+        (Snapshots::new(Arc::clone(&files), Arc::default()), Tags::new(files, Arc::default()))
+    }
+
+    #[tokio::test]
+    async fn resolve_when_version_is_there_then_its_snapshot() {
+        let (snapshots, tags) = table(&[7, 9], &[("old", 2), ("8", 7)]).await;
+        for (version, id) in [
+            (VersionSpec::Snapshot(7), 7),
+            (VersionSpec::Tag("old".to_owned()), 2),
+            (VersionSpec::Tag("8".to_owned()), 7),
+            (VersionSpec::Timestamp("8999".to_owned()), 7),
+            (VersionSpec::Timestamp("1970-01-01 00:00:09".to_owned()), 9),
+            (VersionSpec::Timestamp("2999-01-01".to_owned()), 9),
+        ] {
+            assert_eq!(resolve(&snapshots, &tags, &version).await.unwrap().id, id, "{version}");
+        }
+    }
+
+    #[tokio::test]
+    async fn resolve_when_version_is_missing_then_what_there_is() {
+        let there = "the earliest is 7 of 1970-01-01 00:00:07.000Z, the latest 9 of 1970-01-01 00:00:09.000Z";
+        let (snapshots, tags) = table(&[7, 9], &[("old", 2), ("older", 1)]).await;
+        for (version, message) in [
+            (VersionSpec::Snapshot(3), format!("snapshot 3 has expired ({there}); use a tag or a later snapshot")),
+            (VersionSpec::Snapshot(2), format!("snapshot 2 has expired ({there}); tag old keeps it")),
+            (VersionSpec::Snapshot(8), format!("snapshot 8 does not exist ({there})")),
+            (VersionSpec::Snapshot(77), format!("snapshot 77 does not exist ({there})")),
+            (VersionSpec::Snapshot(0), format!("snapshot 0 does not exist ({there})")),
+            (VersionSpec::Tag("new".to_owned()), "tag new does not exist; there are old, older".to_owned()),
+            (
+                VersionSpec::Timestamp("6999".to_owned()),
+                format!("there was no snapshot at 1970-01-01 00:00:06.999Z yet: {there}"),
+            ),
+        ] {
+            let error = resolve(&snapshots, &tags, &version).await.unwrap_err();
+            assert_eq!((error.kind(), error.message()), (ErrorKind::NotFound, message.as_str()));
+        }
+        let (snapshots, tags) = table(&[], &[]).await;
+        for (version, message) in [
+            (VersionSpec::Snapshot(1), "snapshot 1 does not exist: the table has no snapshot"),
+            (VersionSpec::Tag("x".to_owned()), "tag x does not exist; the table has no tag"),
+            (VersionSpec::Timestamp("5".to_owned()), "the table has no snapshot"),
+        ] {
+            assert_eq!(resolve(&snapshots, &tags, &version).await.unwrap_err().message(), message);
+        }
+    }
+
+    #[test]
+    fn timestamp_millis_when_every_form_then_millis() {
+        for (text, millis) in [
+            ("1700000000000", 1_700_000_000_000),
+            ("-5", -5),
+            ("1970-01-02", 86_400_000),
+            ("1970-01-01 00:01", 60_000),
+            ("1970-01-01T00:00:01", 1_000),
+            (" 1970-01-01 00:00:01.5 ", 1_500),
+            ("1970-01-01 00:00:00.123456789", 123),
+            ("1970-01-01T01:00:00Z", 3_600_000),
+            ("1970-01-01 01:00:00+01:00", 0),
+            ("1970-01-01 01:00+0100", 0),
+            ("1969-12-31 23:59:59.999", -1),
+        ] {
+            assert_eq!(timestamp_millis(text, &chrono::Utc).unwrap(), millis, "{text}");
+        }
+        for text in ["", "-", "yesterday", "2024-13-01", "2024-01-01 25:00", "10:00", "99999999999999999999"] {
+            assert_eq!(timestamp_millis(text, &chrono::Utc).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn timestamp_millis_when_clocks_change_then_as_java() {
+        let utc = |text| timestamp_millis(text, &chrono::Utc).unwrap();
+        for (local, expected) in [
+            ("2024-01-01 12:00", "2024-01-01 11:00"),
+            ("2024-03-31 02:30", "2024-03-31 01:30"),
+            ("2024-10-27 02:30", "2024-10-27 00:30"),
+        ] {
+            assert_eq!(timestamp_millis(local, &Berlin).unwrap(), utc(expected), "{local}");
+        }
+    }
+}

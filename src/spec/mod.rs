@@ -6,9 +6,15 @@
 //!
 //! May import: `error`, `options`.
 
+pub mod binary_row;
+pub mod bucket;
+pub mod datum;
+pub mod deletion_vector;
 pub mod manifest;
+pub mod partition;
 pub mod schema;
 pub mod snapshot;
+pub mod stats;
 pub mod types;
 
 pub use manifest::{DataFile, ManifestEntries};

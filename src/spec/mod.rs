@@ -6,12 +6,17 @@
 //!
 //! May import: `error`, `options`.
 
+pub(crate) mod avro;
+pub mod index_manifest;
 pub mod manifest;
+pub mod manifest_list;
 pub mod schema;
 pub mod snapshot;
 pub mod types;
 
-pub use manifest::{DataFile, ManifestEntries};
+pub use index_manifest::{DvRange, GlobalIndexMeta, IndexEntry, decode_index_manifest};
+pub use manifest::{DataFile, EntryHeads, ManifestEntries, ManifestFile};
+pub use manifest_list::{ManifestMeta, PartitionStats, decode_manifest_list};
 pub use schema::TableSchema;
 pub use snapshot::{CommitKind, Snapshot};
 pub use types::{DataField, DataType, TypeKind};

@@ -6,18 +6,23 @@
 //!
 //! May import: `error`, `options`.
 
+pub(crate) mod avro;
 pub mod binary_row;
 pub mod bucket;
 pub mod datum;
 pub mod deletion_vector;
+pub mod index_manifest;
 pub mod manifest;
+pub mod manifest_list;
 pub mod partition;
 pub mod schema;
 pub mod snapshot;
 pub mod stats;
 pub mod types;
 
-pub use manifest::{DataFile, ManifestEntries};
+pub use index_manifest::{DvRange, GlobalIndexMeta, IndexEntry, decode_index_manifest};
+pub use manifest::{DataFile, EntryHeads, ManifestEntries, ManifestFile};
+pub use manifest_list::{ManifestMeta, PartitionStats, decode_manifest_list};
 pub use schema::TableSchema;
 pub use snapshot::{CommitKind, Snapshot};
 pub use types::{DataField, DataType, TypeKind};

@@ -1,10 +1,21 @@
 //! Manifest files (`spec/metadata.md 4.3`), decoded into columns: one vector a field, never an object an entry.
 //!
 //! A manifest of a busy table has thousands of entries and a query looks at most of them once, so they are kept as
-//! columns that pruning can walk. [`DataFile`] is a row of such columns, by reference.
+//! columns that pruning can walk. [`DataFile`] is a row of such columns, by reference. [`ManifestFile`] decodes in two
+//! phases, the second one for survivors only; [`ManifestEntries::decode`] does everything at once.
+//!
+//! May import: `error`, `spec::avro`.
+
+mod append;
+mod decode;
+mod program;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+pub use decode::{EntryHeads, ManifestFile};
+
+use crate::error::{Error, Result};
 
 /// Byte strings, one after another in one buffer.
 #[derive(Clone, Debug, Default)]
@@ -305,6 +316,12 @@ pub fn format_of(name: &str) -> &str {
     let mut extensions = name.rsplit('.');
     let last = extensions.next().unwrap_or(name);
     if COMPRESSIONS.contains(&last) { extensions.next().unwrap_or(last) } else { last }
+}
+
+/// Refuses names that are not the plain name of a file in one folder: they could lead out of it.
+pub(crate) fn check_file_name(name: &str) -> Result<()> {
+    let plain = !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
+    if plain { Ok(()) } else { Err(Error::corrupt(format!("{name:?} is no file name"))) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod options;
+pub mod read;
 pub mod spec;
 
 pub use error::{Error, ErrorKind, Result};

@@ -22,3 +22,6 @@ pub mod live_rows;
 pub mod resolve;
 #[cfg(test)]
 mod resolve_tests;
+//! Which rows: from files to the rows of a table.
+
+pub mod fold;

@@ -2,7 +2,9 @@
 #![deny(missing_docs)]
 
 pub mod error;
+pub mod format;
 pub mod options;
+pub mod read;
 pub mod spec;
 
 pub use error::{Error, ErrorKind, Result};

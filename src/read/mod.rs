@@ -1,0 +1,3 @@
+//! Which rows: files of any schema, read as the table's rows.
+
+pub mod evolution;

@@ -2,6 +2,7 @@
 
 pub mod catalog;
 pub mod error;
+pub mod format;
 pub mod options;
 pub mod read;
 pub mod spec;

@@ -25,3 +25,6 @@ mod resolve_tests;
 //! Which rows: from files to the rows of a table.
 
 pub mod fold;
+//! Which rows: files of any schema, read as the table's rows.
+
+pub mod evolution;

@@ -1,0 +1,3 @@
+//! scan
+/// x
+pub struct FileScan;

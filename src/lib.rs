@@ -4,8 +4,10 @@ pub mod catalog;
 pub mod error;
 pub mod format;
 pub mod options;
+pub mod plan;
 pub mod read;
 pub mod spec;
+pub mod sql;
 pub mod store;
 pub mod table;
 

@@ -22,9 +22,3 @@ pub mod live_rows;
 pub mod resolve;
 #[cfg(test)]
 mod resolve_tests;
-//! Which rows: from files to the rows of a table.
-
-pub mod fold;
-//! Which rows: files of any schema, read as the table's rows.
-
-pub mod evolution;

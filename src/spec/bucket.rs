@@ -2,8 +2,6 @@
 //!
 //! May import: `error`, `spec::{types, binary_row}`.
 
-use std::fmt;
-
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
@@ -11,40 +9,11 @@ use arrow::datatypes::{
 };
 
 use crate::error::{Error, Result};
+pub use crate::options::BucketFunction;
 use crate::spec::binary_row::RowEncoder;
 use crate::spec::types::{DataType, TypeKind};
 
-/// Option `bucket-function.type`: how the bucket key becomes a bucket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum BucketFunction {
-    /// Murmur hash of the key as a BinaryRow.
-    #[default]
-    Default,
-    /// The remainder of one INT or BIGINT, never negative.
-    Mod,
-    /// Hive's hash.
-    Hive,
-}
-
-impl fmt::Display for BucketFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Default => "default",
-            Self::Mod => "mod",
-            Self::Hive => "hive",
-        })
-    }
-}
-
 impl BucketFunction {
-    /// Reads the option's value. Errors: `Invalid` when it is none of `default`, `mod` and `hive`.
-    pub fn parse(text: &str) -> Result<Self> {
-        [Self::Default, Self::Mod, Self::Hive]
-            .into_iter()
-            .find(|function| function.to_string().eq_ignore_ascii_case(text.trim()))
-            .ok_or_else(|| Error::invalid(format!("bucket-function.type '{text}' is none of default, mod, hive")))
-    }
-
     /// The bucket, of `buckets`, of each row of the bucket key columns, which may be of any arrow type that
     /// [`RowEncoder`] takes for their type.
     ///

@@ -249,8 +249,8 @@ pub struct Caches {
     documents: ByteCache<Arc<str>, AnyValue>,
 }
 
-/// Budget of decoded files unless told otherwise: 256 MB.
-pub const DEFAULT_DECODED_BUDGET: usize = 256 << 20;
+/// Budget of decoded files unless told otherwise: 512 MB, a million manifest entries and more.
+pub const DEFAULT_DECODED_BUDGET: usize = 512 << 20;
 
 /// Budget of documents: 16 MB, thousands of snapshots.
 const DOCUMENT_BUDGET: usize = 16 << 20;
@@ -289,6 +289,16 @@ impl Caches {
         let value =
             cached.value.downcast().map_err(|_| Error::internal("a cached file has another type than its key"))?;
         Ok(Cached { value, hit: cached.hit })
+    }
+
+    /// An immutable file decoded as a `T`, if it is there.
+    pub fn cached<T: Any + Send + Sync>(&self, key: &FileKey) -> Option<Arc<T>> {
+        self.decoded.get(&(TypeId::of::<T>(), key.clone()))?.downcast().ok()
+    }
+
+    /// Keeps an immutable file decoded as a `T`, which weighs `weight` bytes.
+    pub fn keep<T: Any + Send + Sync>(&self, key: FileKey, value: Arc<T>, weight: usize) {
+        self.decoded.insert((TypeId::of::<T>(), key), value, weight);
     }
 
     /// What the cache of decoded files did and holds.

@@ -20,6 +20,7 @@ pub use identifier::{Identifier, ObjectName, VersionSpec};
 pub use travel::timestamp_millis;
 
 use crate::error::{Error, Result};
+use crate::options::{TableOptions, check_readable};
 use crate::spec::{Snapshot, TableSchema};
 use crate::store::{Branches, Caches, Consumers, DataLayout, Schemas, Snapshots, StoreLocation, TableFiles, Tags};
 
@@ -32,6 +33,8 @@ pub struct Table {
     /// What is laid over the schema's options.
     dynamic: BTreeMap<String, String>,
     options: BTreeMap<String, String>,
+    /// The same, typed.
+    settings: TableOptions,
     /// Schemas of data files that were asked for: they are asked for again and again, and a query must not see one change.
     seen: Mutex<HashMap<i64, Arc<TableSchema>>>,
 }
@@ -66,6 +69,8 @@ impl Table {
         dynamic: BTreeMap<String, String>,
     ) -> Result<Arc<Self>> {
         let at = |error: Error| error.with("table", identifier.to_string());
+        check_readable(&schema.options).map_err(at)?;
+        let settings = TableOptions::new(&schema.options, &dynamic).map_err(at)?;
         // Files lie where the table was created to have them, whatever a session says.
         let layout = DataLayout::from_options(&schema.options).map_err(at)?;
         let files = Arc::new(Arc::unwrap_or_clone(files).with_layout(layout).map_err(at)?);
@@ -74,7 +79,7 @@ impl Table {
         // A stored path is where the table once was (`spec/metadata.md 2.1`).
         options.insert("path".to_owned(), files.root().as_str().to_owned());
         let seen = Mutex::new(HashMap::from([(schema.id, Arc::clone(&schema))]));
-        Ok(Arc::new(Self { identifier, files, caches, schema, dynamic, options, seen }))
+        Ok(Arc::new(Self { identifier, files, caches, schema, dynamic, options, settings, seen }))
     }
 
     /// The same table with the schema that `snapshot` was committed under: what a version clause shows
@@ -111,6 +116,11 @@ impl Table {
     /// The options as text: the schema's, with the dynamic ones over them.
     pub fn options(&self) -> &BTreeMap<String, String> {
         &self.options
+    }
+
+    /// The options that planning and reading use, typed.
+    pub fn settings(&self) -> &TableOptions {
+        &self.settings
     }
 
     /// The options that were laid over the schema's.

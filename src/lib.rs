@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod error;
 pub mod options;
 pub mod spec;
+pub mod sql;
 pub mod store;
 pub mod table;
 
@@ -11,3 +12,4 @@ pub mod table;
 mod house;
 
 pub use error::{Error, ErrorKind, Result};
+pub use sql::{LakeSession, register};

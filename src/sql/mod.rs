@@ -26,5 +26,5 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
-pub use session::{LakeSession, LakeSessionBuilder, register, split_statements};
+pub use session::{LakeSession, LakeSessionBuilder, ends_statement, register, split_statements};
 pub use settings::PaimonSettings;

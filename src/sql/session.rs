@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, cast};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::prepass::{self, Surroundings, idents, normalized};
 use super::relations::VersionGuard;
@@ -60,6 +61,11 @@ pub fn split_statements(text: &str) -> Result<Vec<String>> {
             Some(text[tokens::byte_range(text, first.span).start..tokens::byte_range(text, last.span).end].to_owned())
         })
         .collect())
+}
+
+/// Whether a text ends with a semicolon that is not inside a string, a quoted name or a comment.
+pub fn ends_statement(text: &str) -> bool {
+    tokens::tokenize(text).is_ok_and(|tokens| tokens.last().is_some_and(|token| token.token == Token::SemiColon))
 }
 
 /// Builds a [`LakeSession`].

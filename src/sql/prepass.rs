@@ -5,7 +5,7 @@
 //!   catalog they are errors: the engine would drop them and give today's rows.
 //! * Flink's casts, functions and field accesses take the engine's form.
 //!
-//! Imports the parser's tree, `hints`, `types` and `zone`.
+//! Imports the parser's tree, `options`, `hints`, `types` and `zone`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::{hints, types, zone};
 use crate::error::{Error, Result};
+use crate::options;
 use crate::spec::types::{DataType, MAX_LENGTH, TypeKind};
 
 /// What names and times in a statement mean.
@@ -249,9 +250,10 @@ fn unknown_version(version: &TableVersion) -> Error {
     ))
 }
 
-/// Refuses options that no table has.
-pub(crate) fn check_options(_options: &BTreeMap<String, String>) -> Result<()> {
-    Ok(())
+/// Refuses options that no table has, and values that they do not take.
+pub(crate) fn check_options(options: &BTreeMap<String, String>) -> Result<()> {
+    options::check_known(options)?;
+    options::check_values(options)
 }
 
 fn option(arg: &FunctionArg) -> Option<(String, String)> {

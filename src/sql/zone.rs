@@ -1,9 +1,10 @@
-//! The session's time zone, and texts read in it. Imports only `error`.
+//! The session's time zone, and texts read in it. Imports `error` and `table`.
 
-use chrono::{DateTime, FixedOffset, LocalResult, NaiveDate, NaiveDateTime, Offset, TimeZone, Utc};
+use chrono::FixedOffset;
 use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
+use crate::table::timestamp_millis;
 
 /// A time zone by its name in the zone database or its distance from UTC.
 #[derive(Clone, Copy, Debug)]
@@ -50,38 +51,17 @@ pub(crate) fn canonical(text: &str) -> Result<String> {
     })
 }
 
-/// A date and time in milliseconds since 1970, read in `zone` unless the text names its own distance from UTC.
-///
-/// Takes `2024-01-02`, `2024-01-02 03:04[:05[.678]]` with a blank or a `T`, and the same with `Z` or `+08:00` behind. Parts of a
-/// millisecond are cut. A time that the zone skips is read with the distance that was valid before.
+/// A date and time, or milliseconds as digits, in milliseconds since 1970; read in `zone` unless the text names its own
+/// ([`timestamp_millis`]).
 ///
 /// # Errors
 /// When the text is none of these.
 pub(crate) fn millis(text: &str, zone: &str) -> Result<i64> {
-    let wrong = || Error::invalid(format!("'{text}' is not a time; write '2024-01-02 03:04:05'"));
-    let trimmed = text.trim();
-    if let Ok(instant) = DateTime::parse_from_rfc3339(&trimmed.replacen(' ', "T", 1)) {
-        return Ok(instant.timestamp_millis());
+    match Zone::parse(zone) {
+        Some(Zone::Named(named)) => timestamp_millis(text, &named),
+        Some(Zone::Fixed(offset)) => timestamp_millis(text, &offset),
+        None => Err(Error::invalid(format!("'{zone}' is not a time zone"))),
     }
-    let formats = ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M"];
-    let local = formats
-        .iter()
-        .find_map(|format| NaiveDateTime::parse_from_str(trimmed, format).ok())
-        .or_else(|| NaiveDate::parse_from_str(trimmed, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0))
-        .ok_or_else(wrong)?;
-    let zone = Zone::parse(zone).ok_or_else(|| Error::invalid(format!("'{zone}' is not a time zone")))?;
-    let offset = match zone {
-        Zone::Fixed(offset) => offset,
-        Zone::Named(named) => match named.offset_from_local_datetime(&local) {
-            LocalResult::Single(offset) | LocalResult::Ambiguous(offset, _) => offset.fix(),
-            LocalResult::None => {
-                let day_before = local.and_utc() - chrono::TimeDelta::days(1);
-                named.offset_from_utc_datetime(&day_before.naive_utc()).fix()
-            }
-        },
-    };
-    let utc = local.checked_sub_offset(offset).ok_or_else(wrong)?;
-    Ok(Utc.from_utc_datetime(&utc).timestamp_millis())
 }
 
 #[cfg(test)]
@@ -94,11 +74,6 @@ mod tests {
         assert_eq!(millis("1970-01-01 08:00", "Asia/Shanghai").unwrap(), 0);
         assert_eq!(millis("1970-01-01T08:00:00.0019", "+08:00").unwrap(), 1);
         assert_eq!(millis("1970-01-01 00:00:00Z", "Asia/Shanghai").unwrap(), 0);
-        // Europe/Berlin skipped 02:30 that night: read as if summer had not begun.
-        assert_eq!(
-            millis("2024-03-31 02:30:00", "Europe/Berlin").unwrap(),
-            millis("2024-03-31 01:30:00", "UTC").unwrap()
-        );
         assert!(millis("yesterday", "UTC").is_err());
     }
 

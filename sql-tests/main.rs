@@ -13,6 +13,7 @@ mod fixtures;
 mod json;
 mod list;
 mod session;
+mod shell;
 mod slt;
 mod truth;
 mod values;
@@ -41,5 +42,6 @@ fn trials() -> Result<Vec<Trial>, String> {
     let mut trials = checks::trials(&groups, &list);
     trials.extend(slt::trials()?);
     trials.extend(truth::trials(&groups, &list)?);
+    trials.extend(shell::trials());
     Ok(trials)
 }

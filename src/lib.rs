@@ -15,3 +15,4 @@ pub mod table;
 mod house;
 
 pub use error::{Error, ErrorKind, Result};
+pub use sql::{LakeSession, register};

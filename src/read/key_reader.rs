@@ -21,6 +21,7 @@ use super::deletion::{self, DeletedRows};
 use super::evolution::FileMapping;
 use super::resolve::{KeyReader, MergeRules};
 use crate::error::{Error, Result};
+use crate::format::FileRead;
 use crate::options::MergeEngine;
 use crate::plan::{PlannedFile, Section};
 use crate::spec::DataField;
@@ -97,16 +98,8 @@ async fn open(
     let physical = mapping.physical_fields();
     let path = file.path(table.files())?;
     if file.file.format() != "parquet" {
-        let batches = crate::format::open_batches(
-            Arc::clone(table.files().store()),
-            path,
-            file.file.size(),
-            file.file.format(),
-            &physical,
-            None,
-            batch_size,
-        )
-        .await?;
+        let read = FileRead::new(Arc::clone(table.files().store()), path, file.file.size(), physical)?;
+        let batches = FileRead { batch_size, ..read }.open().await?;
         return Ok(batches.map(move |batch| mapping.apply(&batch?)).boxed());
     }
     let described = PartitionedFile::new_from_meta(ObjectMeta {

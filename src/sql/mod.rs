@@ -1,13 +1,39 @@
-//! The engine's face of a lake: catalogs, tables and scans for a `SessionContext`.
+//! The engine's face of a lake: what SQL, plans and sessions see of the tables.
 //!
-//! May import everything below.
+//! ```text
+//! text --tokens--> rewritten tokens --parser--> tree --prepass--> tree --engine--> plan
+//!                                                       |
+//!                                     names that carry versions and options (t@5, t@opts:..)
+//! name --catalog_provider--> LakeTable --scan--> LakeScanExec
+//! ```
+//!
+//! Imports everything below it; nothing below it knows SQL text or a `SessionContext`.
 
 mod bridge;
+mod case;
 mod catalog_provider;
+mod catalogs;
+mod describe;
+mod dialect;
+mod functions;
+pub(crate) mod hints;
 mod pins;
+mod prepass;
 mod provider;
+mod relations;
 pub(crate) mod scan;
+mod session;
+mod settings;
+mod statement;
+mod tokens;
+mod types;
+mod zone;
+
+#[cfg(test)]
+mod tests;
 
 pub use catalog_provider::{LakeCatalog, LakeSchema};
 pub use provider::LakeTable;
 pub use scan::LakeScanExec;
+pub use session::{LakeSession, LakeSessionBuilder, ends_statement, register, split_statements};
+pub use settings::PaimonSettings;

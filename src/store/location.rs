@@ -178,6 +178,11 @@ impl Default for StoreRegistry {
 }
 
 impl StoreRegistry {
+    /// The registry of the process, which [`open_store`] and [`register_store`] use.
+    pub fn global() -> &'static Self {
+        &REGISTRY
+    }
+
     /// A registry with local disk and memory.
     pub fn new() -> Self {
         let registry = Self { factories: Mutex::default(), opened: Mutex::default() };

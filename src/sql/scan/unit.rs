@@ -176,7 +176,7 @@ impl UnitFactory {
                     .with_table_parquet_options(self.parquet.clone())
                     .with_parquet_file_reader_factory(Arc::clone(&self.reader_factory) as _),
             ),
-            other => crate::format::file_source(other, schema, &wanted, &file_fields)?,
+            other => return Err(Error::unsupported(format!("files of format {other}"))),
         };
         Ok(FileScanConfigBuilder::new(self.url.clone(), source)
             .with_projection_indices(Some(projection))?

@@ -1,0 +1,197 @@
+//! The shell as a user starts it: arguments, scripts, formats, exit status.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use libtest_mimic::{Failed, Trial};
+
+/// What a run of the shell left.
+struct Ran {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs the shell in an empty folder.
+fn tidelake(folder: &Path, args: &[&str], input: &str) -> Result<Ran, Failed> {
+    let program = option_env!("CARGO_BIN_EXE_tidelake").ok_or("the shell is not built: use the feature cli")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .current_dir(folder)
+        .env("TIDELAKE_HISTORY", "")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().ok_or("no standard input")?.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
+    Ok(Ran {
+        status: output.status.code(),
+        out: String::from_utf8(output.stdout)?,
+        err: String::from_utf8(output.stderr)?,
+    })
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, left: T, right: T) -> Result<(), Failed> {
+    if left == right { Ok(()) } else { Err(format!("{what}: {left:?} is not {right:?}").into()) }
+}
+
+fn has(text: &str, part: &str) -> Result<(), Failed> {
+    if text.contains(part) { Ok(()) } else { Err(format!("'{part}' is not in: {text}").into()) }
+}
+
+/// The trials `shell::<name>`; empty without the feature cli.
+pub fn trials() -> Vec<Trial> {
+    if option_env!("CARGO_BIN_EXE_tidelake").is_none() {
+        return Vec::new();
+    }
+    let trials: [(&str, fn(&Path) -> Result<(), Failed>); 12] = [
+        ("statements_run_in_order_over_c_and_f", statements_run_in_order),
+        ("the_first_error_stops_with_status_1", first_error_stops),
+        ("formats_print_as_they_should", formats),
+        ("quiet_prints_rows_only", quiet),
+        ("standard_input_is_a_script", standard_input),
+        ("commands_work_in_a_script", commands),
+        ("catalogs_are_named_by_options", catalogs),
+        ("a_read_only_session_takes_queries_only", read_only),
+        ("changes_are_refused_as_not_built", changes),
+        ("the_default_warehouse_is_not_created_by_reading", default_warehouse),
+        ("the_session_zone_shows_instants", zone),
+        ("the_memory_limit_holds", memory_limit),
+    ];
+    let run = |test: fn(&Path) -> Result<(), Failed>| {
+        move || {
+            let folder = tempfile::tempdir()?;
+            test(folder.path())
+        }
+    };
+    trials.into_iter().map(|(name, test)| Trial::test(format!("shell::{name}"), run(test))).collect()
+}
+
+fn statements_run_in_order(folder: &Path) -> Result<(), Failed> {
+    std::fs::write(folder.join("a.sql"), "-- a file; with a comment\nSELECT 'f;1'\n AS x;\nSELECT 'f2' AS x")?;
+    let args =
+        ["-q", "--format", "csv", "-c", "SELECT 'c1' AS x; SELECT 'c2' AS x", "-f", "a.sql", "-c", "SELECT 'c3' AS x"];
+    let ran = tidelake(folder, &args, "")?;
+    same("status", ran.status, Some(0))?;
+    same("rows", ran.out.as_str(), "x\nc1\nx\nc2\nx\nf;1\nx\nf2\nx\nc3\n")
+}
+
+fn first_error_stops(folder: &Path) -> Result<(), Failed> {
+    let ran =
+        tidelake(folder, &["-q", "--format", "csv", "-c", "SELECT 1 AS x; SELECT * FROM nothing; SELECT 2 AS x"], "")?;
+    same("status", ran.status, Some(1))?;
+    same("rows", ran.out.as_str(), "x\n1\n")?;
+    has(&ran.err, "Error: ")?;
+    has(&ran.err, "nothing")?;
+    for args in
+        [vec!["-f", "missing.sql"], vec!["--nonsense"], vec!["-c", "SELECT 'open"], vec!["--memory-limit", "5x"]]
+    {
+        let ran = tidelake(folder, &args, "")?;
+        if ran.status == Some(0) || ran.err.is_empty() {
+            return Err(format!("{args:?} gives {:?} and says '{}'", ran.status, ran.err).into());
+        }
+    }
+    Ok(())
+}
+
+fn formats(folder: &Path) -> Result<(), Failed> {
+    let sql = "SELECT * FROM (VALUES (1, 'a'), (2, NULL)) t(x, y) ORDER BY x";
+    for (format, expected) in [
+        ("csv", "x,y\n1,a\n2,\n"),
+        ("tsv", "x\ty\n1\ta\n2\t\n"),
+        ("json", "[{\"x\":1,\"y\":\"a\"},{\"x\":2}]\n"),
+        ("nd-json", "{\"x\":1,\"y\":\"a\"}\n{\"x\":2}\n"),
+        ("table", "+---+------+\n| x | y    |\n+---+------+\n| 1 | a    |\n| 2 | NULL |\n+---+------+\n"),
+        ("automatic", "+---+------+\n| x | y    |\n+---+------+\n| 1 | a    |\n| 2 | NULL |\n+---+------+\n"),
+    ] {
+        let ran = tidelake(folder, &["-q", "--format", format, "-c", sql], "")?;
+        same(format, ran.out.as_str(), expected)?;
+    }
+    let many = "SELECT * FROM generate_series(1, 100000) t(x)";
+    let ran = tidelake(folder, &["-q", "--format", "csv", "-c", many], "")?;
+    same("lines", ran.out.lines().count(), 100_001)?;
+    let ran = tidelake(folder, &["--maxrows", "3", "-c", many], "")?;
+    has(&ran.out, "100000 row(s) fetched. (First 3 displayed. Use --maxrows to adjust)")?;
+    same("lines", ran.out.lines().count(), 10)
+}
+
+fn quiet(folder: &Path) -> Result<(), Failed> {
+    let loud = tidelake(folder, &["-c", "SELECT 1 AS x"], "")?;
+    has(&loud.out, "1 row(s) fetched.")?;
+    has(&loud.out, "Elapsed ")?;
+    let quiet = tidelake(folder, &["-q", "-c", "SET TIME ZONE 'UTC'; SELECT 1 AS x"], "")?;
+    same("rows", quiet.out.as_str(), "+---+\n| x |\n+---+\n| 1 |\n+---+\n")?;
+    same("errors", quiet.err.as_str(), "")
+}
+
+fn standard_input(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(
+        folder,
+        &["-q", "--format", "csv"],
+        "SELECT 'a\nb' AS x;\nSELECT 2 AS x;\nSELECT y FROM x;\nSELECT 3 AS x",
+    )?;
+    same("status", ran.status, Some(1))?;
+    same("rows", ran.out.as_str(), "x\n\"a\nb\"\nx\n2\n")?;
+    let ran = tidelake(folder, &["-q", "--format", "csv", "-f", "-"], "SELECT 1 AS x")?;
+    same("rows", ran.out.as_str(), "x\n1\n")
+}
+
+fn commands(folder: &Path) -> Result<(), Failed> {
+    std::fs::write(folder.join("a.sql"), "SELECT 7 AS x;")?;
+    let script = "\\pset format csv\n\\i a.sql\n\\d\n\\?\n\\nonsense\nSELECT 8 AS x;";
+    let ran = tidelake(folder, &["-q"], script)?;
+    same("status", ran.status, Some(1))?;
+    has(&ran.out, "x\n7\ntable name\n")?;
+    has(&ran.out, "leave the shell")?;
+    has(&ran.err, "'\\nonsense' is not a command")
+}
+
+fn catalogs(folder: &Path) -> Result<(), Failed> {
+    let args =
+        ["-q", "--format", "csv", "--catalog", "a=warehouse=x,metastore=filesystem", "--catalog", "b=warehouse=y"];
+    let sql = ["-c", "SHOW CURRENT CATALOG; USE CATALOG b; SHOW CURRENT CATALOG"];
+    let ran = tidelake(folder, &[&args[..], &sql[..]].concat(), "")?;
+    same("rows", ran.out.as_str(), "current catalog name\na\ncurrent catalog name\nb\n")?;
+    for wrong in ["a", "a=x", "a=warehouse=x,whatever=1", "a=warehouse=x,metastore=nothing", "a=metastore=filesystem"] {
+        let ran = tidelake(folder, &["--catalog", wrong, "-c", "SELECT 1"], "")?;
+        same(wrong, ran.status, Some(1))?;
+        has(&ran.err, "Error: ")?;
+    }
+    Ok(())
+}
+
+fn read_only(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(folder, &["-q", "--read-only", "-c", "COPY (SELECT 1 AS x) TO 'out.csv'"], "")?;
+    same("status", ran.status, Some(1))?;
+    has(&ran.err, "only reads")?;
+    same("files", std::fs::read_dir(folder)?.count(), 0)?;
+    same("status", tidelake(folder, &["--read-only", "-c", "SELECT 1"], "")?.status, Some(0))
+}
+
+fn changes(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(folder, &["-c", "CALL sys.compact(`table` => 'x')"], "")?;
+    same("status", ran.status, Some(1))?;
+    same("error", ran.err.as_str(), "Error: CALL is not supported in this version\n")
+}
+
+fn default_warehouse(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(folder, &["-q", "-c", "SHOW DATABASES; SELECT 1 AS x"], "")?;
+    same("status", ran.status, Some(0))?;
+    same("files", std::fs::read_dir(folder)?.count(), 0)
+}
+
+fn zone(folder: &Path) -> Result<(), Failed> {
+    let sql = "SELECT CAST('2024-01-01 00:00:00' AS TIMESTAMP_LTZ(3)) AS t; SET 'table.local-time-zone' = 'Asia/Tokyo'; \
+               SELECT TIMESTAMP_LTZ '2024-01-01 00:00:00' AS t, CAST(1704067200000 AS BIGINT) AS n";
+    let ran = tidelake(folder, &["-q", "--format", "csv", "-c", sql], "")?;
+    same("rows", ran.out.as_str(), "t\n2024-01-01T00:00:00Z\nt,n\n2024-01-01T00:00:00+09:00,1704067200000\n")
+}
+
+fn memory_limit(folder: &Path) -> Result<(), Failed> {
+    let sql = "SELECT array_agg(x) FROM generate_series(1, 10000000) t(x)";
+    let ran = tidelake(folder, &["-q", "--memory-limit", "1m", "-c", sql], "")?;
+    same("status", ran.status, Some(1))?;
+    has(&ran.err, "memory")
+}

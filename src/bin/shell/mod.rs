@@ -1,0 +1,120 @@
+//! From arguments to an exit status.
+//!
+//! ```text
+//! args -> session -> scripts (-c, -f, standard input): stop at the first error, status 1
+//!                 -> prompt: an error ends its statement
+//! ```
+
+mod args;
+mod commands;
+mod complete;
+mod output;
+mod progress;
+mod prompt;
+mod run;
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{CommandFactory, FromArgMatches};
+use datafusion::common::config::ConfigOptions;
+use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::SessionConfig;
+use tidelake::{Error, LakeSession, Result};
+
+use self::args::{Args, Script};
+use self::output::Output;
+use self::run::Shell;
+
+/// How many consumers of memory an error about memory names.
+const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::MIN.saturating_add(2);
+
+/// The shell. Returns its exit status: 1 when a statement of a script, or the start, fails.
+pub(crate) fn main() -> ExitCode {
+    let matches = Args::command().get_matches();
+    let args = match Args::from_arg_matches(&matches) {
+        Ok(args) => args,
+        Err(error) => error.exit(),
+    };
+    let scripts = Script::in_order(&args, &matches);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("Error: the threads of the shell do not start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = start(&args, scripts, &runtime);
+    // A statement that was ended may still compute; nobody waits for it.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {}", run::message(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -> Result<()> {
+    let at_prompt = scripts.is_empty() && std::io::stdin().is_terminal();
+    let session = runtime.block_on(Box::pin(session(args)))?;
+    let mut shell = Shell::new(session, Output::new(args, at_prompt));
+    if at_prompt {
+        if !args.quiet {
+            println!("tidelake {}, {}", env!("CARGO_PKG_VERSION"), args.greeting());
+        }
+        return prompt::run(&mut shell, runtime);
+    }
+    let scripts = if scripts.is_empty() { vec![Script::StandardInput] } else { scripts };
+    for script in scripts {
+        let text = text(&script)?;
+        runtime.block_on(Box::pin(shell.script(&text)))?;
+    }
+    Ok(())
+}
+
+fn text(script: &Script) -> Result<String> {
+    let unreadable = |name: &str, error: std::io::Error| {
+        Error::invalid("the script cannot be read").with("file", name).with_source(error)
+    };
+    match script {
+        Script::Command(text) => Ok(text.clone()),
+        Script::File(path) if path != "-" => std::fs::read_to_string(path).map_err(|error| unreadable(path, error)),
+        Script::File(_) | Script::StandardInput => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| unreadable("standard input", error))?;
+            Ok(text)
+        }
+    }
+}
+
+async fn session(args: &Args) -> Result<LakeSession> {
+    let mut options = ConfigOptions::from_env()?;
+    if std::env::var_os("DATAFUSION_FORMAT_NULL").is_none() {
+        // An empty text and a missing one are not the same.
+        options.format.null = "NULL".to_owned();
+    }
+    let mut builder = LakeSession::builder()
+        .session_config(SessionConfig::from(options))
+        .runtime_env(engine_runtime(args.memory_limit)?)
+        .database(args.database.as_str())
+        .read_only(args.read_only);
+    let (current, catalogs) = args.catalogs()?;
+    builder = builder.catalog(current);
+    for (name, options) in catalogs {
+        builder = builder.with_catalog(name, options);
+    }
+    builder.build().await
+}
+
+fn engine_runtime(memory_limit: Option<usize>) -> Result<Arc<RuntimeEnv>> {
+    let mut builder = RuntimeEnvBuilder::new();
+    if let Some(bytes) = memory_limit {
+        builder =
+            builder.with_memory_pool(Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NAMED_CONSUMERS)));
+    }
+    Ok(builder.build_arc()?)
+}

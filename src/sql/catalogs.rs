@@ -1,0 +1,28 @@
+//! From a catalog's options to its provider. Imports `error` and `options`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::catalog::CatalogProvider;
+
+use crate::error::{Error, Result};
+use super::catalog_provider::LakeCatalog;
+use crate::catalog::FileSystemCatalog;
+use crate::options;
+use crate::store::{Caches, StoreRegistry};
+
+/// Opens the catalog `name`.
+///
+/// # Errors
+/// For an option that is not known, a kind of catalog that is not built, and a missing warehouse.
+#[expect(clippy::unused_async, reason = "opening a catalog that is a service takes a request")]
+pub(crate) async fn open(name: &str, options: &BTreeMap<String, String>) -> Result<Arc<dyn CatalogProvider>> {
+    options::check_catalog(options).map_err(|error| error.with("catalog", name))?;
+    let Some(warehouse) = options.get("warehouse") else {
+        return Err(
+            Error::invalid("the option 'warehouse' is missing: the folder or URL of the tables").with("catalog", name)
+        );
+    };
+    let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?);
+    Ok(Arc::new(LakeCatalog::new(Arc::new(catalog), Arc::new(Caches::default()))))
+}

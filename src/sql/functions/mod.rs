@@ -1,0 +1,25 @@
+//! Functions that Flink has and the engine lacks, or has with another meaning. Imports the engine's function traits.
+
+mod binary;
+mod cardinality;
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::prelude::SessionContext;
+
+/// Registers the functions in a session.
+pub(crate) fn register(context: &SessionContext) {
+    for function in all() {
+        context.register_udf(function);
+    }
+}
+
+fn all() -> Vec<ScalarUDF> {
+    vec![
+        ScalarUDF::from(cardinality::Cardinality::new()),
+        ScalarUDF::from(binary::FlinkBinary::new()),
+        // Flink's ROW(a, b) is the engine's struct(a, b).
+        Arc::unwrap_or_clone(datafusion::functions::core::r#struct()).with_aliases(["row"]),
+    ]
+}

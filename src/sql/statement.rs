@@ -1,0 +1,447 @@
+//! Which statement a text is: one of the session's own commands, or one for the engine.
+//!
+//! Imports the parser and `tokens`.
+
+use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{
+    FromTable, Ident, ObjectName, ObjectType, Statement as SqlStatement, TableFactor, TableObject,
+};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::dialect::LakeDialect;
+use super::tokens::{self, is_word};
+use crate::error::{Error, Result};
+
+/// A statement that the session answers itself.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Command {
+    /// `USE [catalog.]database`
+    Use(Vec<Ident>),
+    /// `USE CATALOG catalog`
+    UseCatalog(Ident),
+    /// `SHOW CATALOGS`
+    ShowCatalogs,
+    /// `SHOW CURRENT CATALOG`
+    ShowCurrentCatalog,
+    /// `SHOW CURRENT DATABASE`
+    ShowCurrentDatabase,
+    /// `SHOW DATABASES [{FROM | IN} catalog] [[NOT] LIKE 'pattern']`
+    ShowDatabases { catalog: Option<Ident>, like: Option<Like> },
+    /// `SHOW TABLES [{FROM | IN} [catalog.]database] [[NOT] LIKE 'pattern']`
+    ShowTables { database: Vec<Ident>, like: Option<Like> },
+    /// `{DESCRIBE | DESC} [TABLE | EXTENDED] table`
+    Describe(Vec<Ident>),
+    /// `SET key = value`, `SET 'key' = 'value'`, `SET TIME ZONE 'zone'`
+    Set { key: String, value: String },
+    /// `RESET key`
+    Reset(String),
+}
+
+/// `[NOT] LIKE 'pattern'` of SHOW.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Like {
+    pub negated: bool,
+    pub pattern: String,
+}
+
+/// A statement, read.
+#[derive(Clone, Debug)]
+pub(crate) enum Parsed {
+    Command(Command),
+    Engine(Box<Statement>),
+}
+
+/// Reads the tokens of one statement.
+///
+/// # Errors
+/// When the text is no statement, and for statements that this version does not have.
+pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
+    if let Some(command) = command(&statement)? {
+        return Ok(Parsed::Command(command));
+    }
+    let verb = verb(&statement);
+    match engine_statement(statement) {
+        Ok(statement) => Ok(Parsed::Engine(Box::new(statement))),
+        // What the engine's grammar does not know may be a change as Flink or Spark write it.
+        Err(error) => Err(verb.map_or(error, unsupported)),
+    }
+}
+
+fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+    let tokens = tokens::rewrite(tokens)?;
+    let mut parser =
+        DFParserBuilder::new(tokens).with_dialect(&LakeDialect).build().map_err(|error| wrong_syntax(&error))?;
+    let mut statements = parser.parse_statements().map_err(|error| wrong_syntax(&error))?;
+    match (statements.pop_front(), statements.pop_front()) {
+        (Some(statement), None) => Ok(statement),
+        _ => Err(Error::invalid("one statement is expected")),
+    }
+}
+
+fn wrong_syntax(error: &datafusion::error::DataFusionError) -> Error {
+    Error::invalid(error.strip_backtrace())
+}
+
+/// The error for a statement that is not built.
+fn unsupported(verb: String) -> Error {
+    Error::unsupported(format!("{verb} is not supported in this version"))
+}
+
+/// The verb of a statement that changes tables, databases or their files.
+fn verb(tokens: &[TokenWithSpan]) -> Option<String> {
+    const ALONE: [&str; 13] = [
+        "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "CALL", "ANALYZE", "MSCK", "OPTIMIZE", "REPLACE", "COMMENT",
+        "REFRESH", "VACUUM",
+    ];
+    const WITH_OBJECT: [&str; 3] = ["CREATE", "ALTER", "DROP"];
+    let words: Vec<String> = tokens
+        .iter()
+        .map_while(|token| match &token.token {
+            Token::Word(Word { value, quote_style: None, .. }) => Some(value.to_ascii_uppercase()),
+            _ => None,
+        })
+        .filter(|word| {
+            !matches!(word.as_str(), "OR" | "REPLACE" | "TEMPORARY" | "TEMP" | "EXPLAIN") || tokens.len() == 1
+        })
+        .take(2)
+        .collect();
+    let first = words.first()?;
+    if ALONE.contains(&first.as_str()) {
+        return Some(first.clone());
+    }
+    if !WITH_OBJECT.contains(&first.as_str()) {
+        return None;
+    }
+    Some(words.join(" "))
+}
+
+/// What a statement of the engine does to something, and to what: `("INSERT", t)`. Queries do nothing to anything.
+pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName>)> {
+    let statement = match statement {
+        Statement::Statement(statement) => statement.as_ref(),
+        Statement::Explain(explain) => return change(&explain.statement),
+        Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => return None,
+    };
+    let named = |verb: &str, name: Option<&ObjectName>| Some((verb.to_owned(), name.cloned()));
+    let of_factor = |factor: &TableFactor| match factor {
+        TableFactor::Table { name, .. } => Some(name.clone()),
+        _ => None,
+    };
+    match statement {
+        SqlStatement::Insert(insert) => match &insert.table {
+            TableObject::TableName(name) => named("INSERT", Some(name)),
+            _ => named("INSERT", None),
+        },
+        SqlStatement::Update(update) => Some(("UPDATE".to_owned(), of_factor(&update.table.relation))),
+        SqlStatement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+            Some(("DELETE".to_owned(), from.first().and_then(|table| of_factor(&table.relation))))
+        }
+        SqlStatement::Merge(merge) => Some(("MERGE".to_owned(), of_factor(&merge.table))),
+        SqlStatement::Truncate(truncate) => named("TRUNCATE", truncate.table_names.first().map(|table| &table.name)),
+        SqlStatement::CreateTable(create) => named("CREATE TABLE", Some(&create.name)),
+        SqlStatement::AlterTable(alter) => named("ALTER TABLE", Some(&alter.name)),
+        SqlStatement::CreateSchema { .. } => named("CREATE SCHEMA", None),
+        SqlStatement::CreateDatabase { .. } => named("CREATE DATABASE", None),
+        SqlStatement::Drop { object_type, names, .. } => {
+            let verb = format!("DROP {object_type}");
+            match object_type {
+                ObjectType::Table | ObjectType::View => named(&verb, names.first()),
+                _ => named(&verb, None),
+            }
+        }
+        SqlStatement::Call(_) => named("CALL", None),
+        SqlStatement::Analyze(analyze) => named("ANALYZE", analyze.table_name.as_ref()),
+        SqlStatement::Msck(_) => named("MSCK", None),
+        _ => None,
+    }
+}
+
+/// Whether a statement only reads.
+pub(crate) fn only_reads(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Query(query) => query.with.is_some() || !query.body.to_string().starts_with("INSERT"),
+            SqlStatement::ExplainTable { .. }
+            | SqlStatement::ShowVariable { .. }
+            | SqlStatement::ShowVariables { .. }
+            | SqlStatement::ShowTables { .. }
+            | SqlStatement::ShowColumns { .. }
+            | SqlStatement::ShowCreate { .. }
+            | SqlStatement::ShowFunctions { .. }
+            | SqlStatement::Set(_) => true,
+            SqlStatement::Explain { statement, .. } => matches!(statement.as_ref(), SqlStatement::Query(_)),
+            _ => false,
+        },
+        Statement::Explain(explain) => only_reads(&explain.statement),
+        Statement::Reset(_) => true,
+        Statement::CopyTo(copy) => {
+            let (CopyToSource::Relation(_) | CopyToSource::Query(_)) = copy.source;
+            false
+        }
+        Statement::CreateExternalTable(_) => false,
+    }
+}
+
+/// The refusal of `change` on a lake table.
+pub(crate) fn refused(verb: &str) -> Error {
+    unsupported(verb.to_owned())
+}
+
+/// Reads one of the session's own commands, or `None` for what the engine answers.
+fn command(tokens: &[TokenWithSpan]) -> Result<Option<Command>> {
+    let mut words = Words { tokens, at: 0 };
+    let command = if words.take("USE") {
+        match words.take("CATALOG") {
+            true => Command::UseCatalog(words.ident()?),
+            false => Command::Use(words.name(2)?),
+        }
+    } else if words.take("SHOW") {
+        match words.show()? {
+            Some(command) => command,
+            None => return Ok(None),
+        }
+    } else if words.take("DESCRIBE") || words.take("DESC") {
+        // A query can be described too; the engine does that.
+        if ["SELECT", "WITH", "VALUES"].iter().any(|word| is_word(words.peek(), word)) {
+            return Ok(None);
+        }
+        let _ = words.take("TABLE") || words.take("EXTENDED") || words.take("FORMATTED");
+        Command::Describe(words.name(3)?)
+    } else if words.take("SET") {
+        if words.done() {
+            return Err(Error::invalid("SET takes a key and a value; SHOW ALL lists what can be set"));
+        }
+        words.set()?
+    } else if words.take("RESET") {
+        Command::Reset(words.key()?)
+    } else {
+        return Ok(None);
+    };
+    words.end()?;
+    Ok(Some(command))
+}
+
+struct Words<'a> {
+    tokens: &'a [TokenWithSpan],
+    at: usize,
+}
+
+impl Words<'_> {
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).map_or(&Token::EOF, |token| &token.token)
+    }
+
+    fn done(&self) -> bool {
+        self.at >= self.tokens.len()
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn take(&mut self, word: &str) -> bool {
+        let found = is_word(self.peek(), word);
+        if found {
+            self.at += 1;
+        }
+        found
+    }
+
+    fn unexpected(&self, expected: &str) -> Error {
+        match self.peek() {
+            Token::EOF => Error::invalid(format!("{expected} is expected at the end of the statement")),
+            token => Error::invalid(format!("{expected} is expected where the statement has '{token}'")),
+        }
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.done() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
+    }
+
+    fn ident(&mut self) -> Result<Ident> {
+        match self.peek() {
+            Token::Word(Word { value, quote_style, .. }) => {
+                let ident = Ident { value: value.clone(), quote_style: *quote_style, span: Ident::new("").span };
+                self.at += 1;
+                Ok(ident)
+            }
+            _ => Err(self.unexpected("a name")),
+        }
+    }
+
+    fn name(&mut self, max_parts: usize) -> Result<Vec<Ident>> {
+        let mut parts = vec![self.ident()?];
+        while *self.peek() == Token::Period {
+            self.at += 1;
+            parts.push(self.ident()?);
+        }
+        if parts.len() > max_parts {
+            return Err(Error::invalid(format!(
+                "a name of at most {max_parts} parts is expected, not {}",
+                parts.len()
+            )));
+        }
+        Ok(parts)
+    }
+
+    fn show(&mut self) -> Result<Option<Command>> {
+        Ok(Some(if self.take("CATALOGS") {
+            Command::ShowCatalogs
+        } else if self.take("CURRENT") {
+            match (self.take("CATALOG"), self.take("DATABASE")) {
+                (true, _) => Command::ShowCurrentCatalog,
+                (_, true) => Command::ShowCurrentDatabase,
+                _ => return Err(self.unexpected("CATALOG or DATABASE")),
+            }
+        } else if self.take("DATABASES") || self.take("SCHEMAS") {
+            let catalog = if self.take("FROM") || self.take("IN") { Some(self.ident()?) } else { None };
+            Command::ShowDatabases { catalog, like: self.like()? }
+        } else if self.take("TABLES") {
+            let database = if self.take("FROM") || self.take("IN") { self.name(2)? } else { Vec::new() };
+            Command::ShowTables { database, like: self.like()? }
+        } else if ["PARTITIONS", "PROCEDURES", "VIEWS"].iter().any(|word| is_word(self.peek(), word)) {
+            return Err(unsupported(format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
+        } else {
+            return Ok(None);
+        }))
+    }
+
+    fn like(&mut self) -> Result<Option<Like>> {
+        let negated = self.take("NOT");
+        if !self.take("LIKE") {
+            return if negated { Err(self.unexpected("LIKE")) } else { Ok(None) };
+        }
+        match self.next() {
+            Token::SingleQuotedString(pattern) => Ok(Some(Like { negated, pattern })),
+            other => Err(Error::invalid(format!("LIKE takes a pattern in quotes, not '{other}'"))),
+        }
+    }
+
+    /// A key in quotes, or words joined by `.` and `-` as keys are written.
+    fn key(&mut self) -> Result<String> {
+        if self.take("TIME") {
+            return if self.take("ZONE") { Ok("time zone".to_owned()) } else { Err(self.unexpected("ZONE")) };
+        }
+        let mut key = String::new();
+        loop {
+            let joined = key.is_empty() || key.ends_with(['.', '-']);
+            match self.peek() {
+                Token::SingleQuotedString(text) if key.is_empty() => {
+                    key.push_str(text);
+                    self.at += 1;
+                    return Ok(key);
+                }
+                Token::Word(word) if joined => key.push_str(&word.value),
+                Token::Period => key.push('.'),
+                Token::Minus => key.push('-'),
+                Token::Number(digits, _) if !key.is_empty() && joined => key.push_str(digits),
+                _ if key.is_empty() => return Err(self.unexpected("a key")),
+                _ => return Ok(key),
+            }
+            self.at += 1;
+        }
+    }
+
+    fn set(&mut self) -> Result<Command> {
+        let key = self.key()?;
+        let optional = key == "time zone" && *self.peek() != Token::Eq;
+        if optional {
+            return Ok(Command::Set { key, value: self.value()? });
+        }
+        if !(*self.peek() == Token::Eq || is_word(self.peek(), "TO")) {
+            return Err(self.unexpected("'='"));
+        }
+        self.at += 1;
+        Ok(Command::Set { key, value: self.value()? })
+    }
+
+    /// Everything that is left: one string, or words and numbers as they stand.
+    fn value(&mut self) -> Result<String> {
+        let mut value = String::new();
+        if self.done() {
+            return Err(self.unexpected("a value"));
+        }
+        while !self.done() {
+            match self.next() {
+                Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => value.push_str(&text),
+                Token::Word(word) => value.push_str(&word.value),
+                Token::Number(digits, long) => {
+                    value.push_str(&digits);
+                    value.push_str(if long { "L" } else { "" });
+                }
+                other => value.push_str(&other.to_string()),
+            }
+        }
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    fn read(sql: &str) -> Result<Parsed> {
+        parse(tokens::tokenize(sql)?)
+    }
+
+    fn set(sql: &str) -> (String, String) {
+        match read(sql).unwrap() {
+            Parsed::Command(Command::Set { key, value }) => (key, value),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn parse_when_a_setting_is_written_in_any_style_then_key_and_value_are_whole() {
+        let of = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(set("SET 'table.local-time-zone' = 'Asia/Shanghai'"), of("table.local-time-zone", "Asia/Shanghai"));
+        assert_eq!(set("SET paimon.scan.snapshot-id = 5"), of("paimon.scan.snapshot-id", "5"));
+        assert_eq!(set("SET datafusion.execution.batch_size=100"), of("datafusion.execution.batch_size", "100"));
+        assert_eq!(set("SET TIME ZONE '+08:00'"), of("time zone", "+08:00"));
+        assert_eq!(set("SET TIME ZONE = UTC"), of("time zone", "UTC"));
+        assert!(read("SET paimon.x").is_err());
+    }
+
+    #[test]
+    fn parse_when_a_statement_changes_tables_in_the_words_of_flink_or_spark_then_it_is_unsupported() {
+        for (sql, verb) in [
+            ("CALL sys.compact(`table` => 'x'", "CALL"),
+            ("INSERT INTO t PARTITION (a", "INSERT"),
+            ("ALTER TABLE t ADD (x INT FIRST)", "ALTER TABLE"),
+            ("CREATE TABLE t (a ROW<b INT>) PARTITIONED BY (a) WITH ('x' = 'y') LIKE", "CREATE TABLE"),
+            ("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *", "MERGE"),
+        ] {
+            let error = read(sql).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
+            assert_eq!(error.message(), format!("{verb} is not supported in this version"));
+        }
+    }
+
+    #[test]
+    fn parse_when_tables_are_listed_or_described_then_the_session_answers() {
+        for (sql, expected) in [
+            ("SHOW DATABASES", Command::ShowDatabases { catalog: None, like: None }),
+            (
+                "SHOW TABLES IN lake.db NOT LIKE 'a%'",
+                Command::ShowTables {
+                    database: vec![Ident::new("lake"), Ident::new("db")],
+                    like: Some(Like { negated: true, pattern: "a%".to_owned() }),
+                },
+            ),
+            ("DESCRIBE `t$files`", Command::Describe(vec![Ident::with_quote('`', "t$files")])),
+            ("use lake.x", Command::Use(vec![Ident::new("lake"), Ident::new("x")])),
+        ] {
+            match read(sql).unwrap() {
+                Parsed::Command(command) => assert_eq!(command, expected, "{sql}"),
+                other => panic!("{sql}: {other:?}"),
+            }
+        }
+        assert!(matches!(read("DESCRIBE SELECT 1").unwrap(), Parsed::Engine(_)));
+        assert!(read("USE a b").is_err());
+        assert_eq!(read("SHOW PARTITIONS t").unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}

@@ -60,7 +60,6 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-#[cfg_attr(not(test), expect(dead_code, reason = "asked for by the schema provider"))]
 fn unescape(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,6 +1,6 @@
 //! Which statement a text is: one of the session's own commands, or one for the engine.
 //!
-//! Imports the parser and `tokens`.
+//! Imports the parser, `rewrite` and `tokens`.
 
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::dialect::LakeDialect;
-use super::tokens::{self, is_word};
+use super::rewrite::rewrite;
+use super::tokens::is_word;
 use crate::error::{Error, Result};
 
 /// A statement that the session answers itself.
@@ -63,12 +64,12 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
     match engine_statement(statement) {
         Ok(statement) => Ok(Parsed::Engine(Box::new(statement))),
         // What the engine's grammar does not know may be a change as Flink or Spark write it.
-        Err(error) => Err(verb.map_or(error, unsupported)),
+        Err(error) => Err(verb.map_or(error, |verb| unsupported(&verb))),
     }
 }
 
 fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
-    let tokens = tokens::rewrite(tokens)?;
+    let tokens = rewrite(tokens)?;
     let mut parser =
         DFParserBuilder::new(tokens).with_dialect(&LakeDialect).build().map_err(|error| wrong_syntax(&error))?;
     let mut statements = parser.parse_statements().map_err(|error| wrong_syntax(&error))?;
@@ -83,7 +84,7 @@ fn wrong_syntax(error: &datafusion::error::DataFusionError) -> Error {
 }
 
 /// The error for a statement that is not built.
-fn unsupported(verb: String) -> Error {
+fn unsupported(verb: &str) -> Error {
     Error::unsupported(format!("{verb} is not supported in this version"))
 }
 
@@ -185,7 +186,7 @@ pub(crate) fn only_reads(statement: &Statement) -> bool {
 
 /// The refusal of `change` on a lake table.
 pub(crate) fn refused(verb: &str) -> Error {
-    unsupported(verb.to_owned())
+    unsupported(verb)
 }
 
 /// Reads one of the session's own commands, or `None` for what the engine answers.
@@ -303,7 +304,7 @@ impl Words<'_> {
             let database = if self.take("FROM") || self.take("IN") { self.name(2)? } else { Vec::new() };
             Command::ShowTables { database, like: self.like()? }
         } else if ["PARTITIONS", "PROCEDURES", "VIEWS"].iter().any(|word| is_word(self.peek(), word)) {
-            return Err(unsupported(format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
+            return Err(unsupported(&format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
         } else {
             return Ok(None);
         }))
@@ -385,7 +386,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     fn read(sql: &str) -> Result<Parsed> {
-        parse(tokens::tokenize(sql)?)
+        parse(crate::sql::tokens::tokenize(sql)?)
     }
 
     fn set(sql: &str) -> (String, String) {

@@ -4,7 +4,7 @@
 
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
-    FromTable, Ident, ObjectName, ObjectType, Statement as SqlStatement, TableFactor, TableObject,
+    FromTable, Ident, ObjectName, ObjectType, SetExpr, Statement as SqlStatement, TableFactor, TableObject,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
@@ -123,6 +123,10 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
         Statement::Explain(explain) => return change(&explain.statement),
         Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => return None,
     };
+    change_of(statement)
+}
+
+fn change_of(statement: &SqlStatement) -> Option<(String, Option<ObjectName>)> {
     let named = |verb: &str, name: Option<&ObjectName>| Some((verb.to_owned(), name.cloned()));
     let of_factor = |factor: &TableFactor| match factor {
         TableFactor::Table { name, .. } => Some(name.clone()),
@@ -151,9 +155,26 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
                 _ => named(&verb, None),
             }
         }
+        SqlStatement::CreateView(create) => named("CREATE VIEW", Some(&create.name)),
         SqlStatement::Call(_) => named("CALL", None),
+        // WITH .. INSERT is a query to the parser.
+        SqlStatement::Query(query) => inner_change(&query.body).and_then(change_of),
+        SqlStatement::Explain { statement, .. } | SqlStatement::Prepare { statement, .. } => change_of(statement),
         SqlStatement::Analyze(analyze) => named("ANALYZE", analyze.table_name.as_ref()),
         SqlStatement::Msck(_) => named("MSCK", None),
+        _ => None,
+    }
+}
+
+/// The statement inside of a query that is none.
+fn inner_change(body: &SetExpr) -> Option<&SqlStatement> {
+    match body {
+        SetExpr::Insert(statement)
+        | SetExpr::Update(statement)
+        | SetExpr::Delete(statement)
+        | SetExpr::Merge(statement) => Some(statement),
+        SetExpr::Query(query) => inner_change(&query.body),
+        SetExpr::SetOperation { left, right, .. } => inner_change(left).or_else(|| inner_change(right)),
         _ => None,
     }
 }
@@ -162,7 +183,7 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
 pub(crate) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(statement) => match statement.as_ref() {
-            SqlStatement::Query(query) => query.with.is_some() || !query.body.to_string().starts_with("INSERT"),
+            SqlStatement::Query(query) => inner_change(&query.body).is_none(),
             SqlStatement::ExplainTable { .. }
             | SqlStatement::ShowVariable { .. }
             | SqlStatement::ShowVariables { .. }
@@ -171,7 +192,10 @@ pub(crate) fn only_reads(statement: &Statement) -> bool {
             | SqlStatement::ShowCreate { .. }
             | SqlStatement::ShowFunctions { .. }
             | SqlStatement::Set(_) => true,
-            SqlStatement::Explain { statement, .. } => matches!(statement.as_ref(), SqlStatement::Query(_)),
+            SqlStatement::Explain { statement, .. } => match statement.as_ref() {
+                SqlStatement::Query(query) => inner_change(&query.body).is_none(),
+                _ => false,
+            },
             _ => false,
         },
         Statement::Explain(explain) => only_reads(&explain.statement),

@@ -269,6 +269,9 @@ async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
         "CALL sys.compact('t')",
         "TRUNCATE TABLE t",
         "EXPLAIN ANALYZE INSERT INTO t SELECT * FROM t",
+        "WITH a AS (SELECT * FROM t) INSERT INTO t SELECT * FROM a",
+        "PREPARE p AS INSERT INTO t SELECT * FROM t",
+        "CREATE VIEW v AS SELECT * FROM t",
     ] {
         let error = session.sql(sql).await.err().unwrap_or_else(|| panic!("{sql}"));
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
@@ -279,8 +282,12 @@ async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
 #[tokio::test]
 async fn sql_when_the_session_only_reads_then_changes_anywhere_are_refused() {
     let session = LakeSession::builder().warehouse("nowhere").read_only(true).build().await.unwrap();
-    for sql in ["COPY (SELECT 1) TO 'x.csv'", "CREATE VIEW v AS SELECT 1", "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'"]
-    {
+    for sql in [
+        "COPY (SELECT 1) TO 'x.csv'",
+        "CREATE VIEW v AS SELECT 1",
+        "WITH a AS (SELECT 1) DELETE FROM x.y.z",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'",
+    ] {
         assert!(session.sql(sql).await.is_err(), "{sql}");
     }
     for sql in [

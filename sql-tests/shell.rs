@@ -33,7 +33,7 @@ fn tidelake(folder: &Path, args: &[&str], input: &str) -> Result<Ran, Failed> {
     })
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, left: T, right: T) -> Result<(), Failed> {
+fn same<T: Copy + PartialEq + std::fmt::Debug>(what: &str, left: T, right: T) -> Result<(), Failed> {
     if left == right { Ok(()) } else { Err(format!("{what}: {left:?} is not {right:?}").into()) }
 }
 
@@ -41,12 +41,15 @@ fn has(text: &str, part: &str) -> Result<(), Failed> {
     if text.contains(part) { Ok(()) } else { Err(format!("'{part}' is not in: {text}").into()) }
 }
 
+/// A trial, in a folder of its own.
+type Test = fn(&Path) -> Result<(), Failed>;
+
 /// The trials `shell::<name>`; empty without the feature cli.
 pub fn trials() -> Vec<Trial> {
     if option_env!("CARGO_BIN_EXE_tidelake").is_none() {
         return Vec::new();
     }
-    let trials: [(&str, fn(&Path) -> Result<(), Failed>); 12] = [
+    let trials: [(&str, Test); 12] = [
         ("statements_run_in_order_over_c_and_f", statements_run_in_order),
         ("the_first_error_stops_with_status_1", first_error_stops),
         ("formats_print_as_they_should", formats),
@@ -60,7 +63,7 @@ pub fn trials() -> Vec<Trial> {
         ("the_session_zone_shows_instants", zone),
         ("the_memory_limit_holds", memory_limit),
     ];
-    let run = |test: fn(&Path) -> Result<(), Failed>| {
+    let run = |test: Test| {
         move || {
             let folder = tempfile::tempdir()?;
             test(folder.path())

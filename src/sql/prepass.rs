@@ -5,18 +5,19 @@
 //!   catalog they are errors: the engine would drop them and give today's rows.
 //! * Flink's casts, functions and field accesses take the engine's form.
 //!
-//! Imports the parser's tree, `options`, `hints`, `types` and `zone`.
+//! Imports the parser's tree, `options`, `functions`, `hints`, `types` and `zone`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableVersion, Value, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
+    Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableAlias,
+    TableFactor, TableVersion, Value, VisitMut, VisitorMut,
 };
 
+use super::functions::rewrites;
 use super::{hints, types, zone};
 use crate::error::{Error, Result};
 use crate::options;
@@ -339,11 +340,12 @@ impl Expressions<'_> {
         })
     }
 
-    fn rewritten(&self, expr: &mut Expr) -> Option<Expr> {
-        match expr {
+    fn rewritten(&self, expr: &mut Expr) -> Result<Option<Expr>> {
+        Ok(match expr {
             Expr::CompoundIdentifier(parts) => {
-                let (alias, table_parts) = self.alias_of(&parts.iter().collect::<Vec<_>>())?;
-                parts.splice(..table_parts, [alias]);
+                if let Some((alias, table_parts)) = self.alias_of(&parts.iter().collect::<Vec<_>>()) {
+                    parts.splice(..table_parts, [alias]);
+                }
                 None
             }
             Expr::CompoundFieldAccess { access_chain, .. } => {
@@ -356,9 +358,9 @@ impl Expressions<'_> {
                 None
             }
             Expr::Cast { kind, expr: value, data_type, .. } => self.cast(kind, value, data_type),
-            Expr::Function(function) => flink_function(function),
+            Expr::Function(function) => rewrites::rewritten(function)?,
             _ => None,
-        }
+        })
     }
 
     /// A cast to a type that the engine does not have as such.
@@ -380,18 +382,24 @@ impl Expressions<'_> {
         match data_type.kind {
             TypeKind::Char(length) => {
                 let blank = Expr::value(Value::SingleQuotedString(" ".to_owned()));
-                Some(call("rpad", vec![to(DataType::string(), "UTC"), number(length), blank]))
+                Some(rewrites::call("rpad", vec![to(DataType::string(), "UTC"), number(length), blank]))
             }
             TypeKind::VarChar(length) if length != MAX_LENGTH => {
-                Some(call("left", vec![to(DataType::string(), "UTC"), number(length)]))
+                Some(rewrites::call("left", vec![to(DataType::string(), "UTC"), number(length)]))
             }
             TypeKind::Binary(length) => {
                 let bytes = DataType::nullable(TypeKind::VarBinary(MAX_LENGTH));
-                Some(call("flink_binary", vec![to(bytes, "UTC"), number(length), Expr::value(Value::Boolean(true))]))
+                Some(rewrites::call(
+                    "flink_binary",
+                    vec![to(bytes, "UTC"), number(length), Expr::value(Value::Boolean(true))],
+                ))
             }
             TypeKind::VarBinary(length) if length != MAX_LENGTH => {
                 let bytes = DataType::nullable(TypeKind::VarBinary(MAX_LENGTH));
-                Some(call("flink_binary", vec![to(bytes, "UTC"), number(length), Expr::value(Value::Boolean(false))]))
+                Some(rewrites::call(
+                    "flink_binary",
+                    vec![to(bytes, "UTC"), number(length), Expr::value(Value::Boolean(false))],
+                ))
             }
             // The engine compares instants of one zone only, and those of tables are UTC.
             TypeKind::TimestampLtz(_) if self.zone != "UTC" => Some(Expr::Cast {
@@ -410,8 +418,10 @@ impl VisitorMut for Expressions<'_> {
     type Break = Error;
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        if let Some(replacement) = self.rewritten(expr) {
-            *expr = replacement;
+        match self.rewritten(expr) {
+            Ok(Some(replacement)) => *expr = replacement,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
     }
@@ -430,48 +440,5 @@ impl VisitorMut for Expressions<'_> {
             name.0.splice(..table_parts, [ObjectNamePart::Identifier(alias)]);
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// A call of a function with positional arguments.
-fn call(name: &str, args: Vec<Expr>) -> Expr {
-    Expr::Function(Function {
-        name: ObjectName::from(Ident::new(name)),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
-}
-
-/// Functions of Flink that are an operator or another function of the engine.
-fn flink_function(function: &mut Function) -> Option<Expr> {
-    let name = function.name.to_string().to_ascii_lowercase();
-    let FunctionArguments::List(list) = &mut function.args else { return None };
-    match (name.as_str(), list.args.as_slice()) {
-        (
-            "mod",
-            [FunctionArg::Unnamed(FunctionArgExpr::Expr(left)), FunctionArg::Unnamed(FunctionArgExpr::Expr(right))],
-        ) => {
-            let operand = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
-            let remainder = Expr::BinaryOp { left: operand(left), op: BinaryOperator::Modulo, right: operand(right) };
-            Some(Expr::Nested(Box::new(remainder)))
-        }
-        ("listagg", args) => {
-            if args.len() == 1 {
-                let comma = Expr::value(Value::SingleQuotedString(",".to_owned()));
-                list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(comma)));
-            }
-            function.name = ObjectName::from(Ident::new("string_agg"));
-            None
-        }
-        _ => None,
     }
 }

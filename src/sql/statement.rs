@@ -1,15 +1,16 @@
 //! Which statement a text is: one of the session's own commands, or one for the engine.
 //!
-//! Imports the parser and `tokens`.
+//! Imports the parser, `rewrite` and `tokens`.
 
 use datafusion::sql::parser::{CopyToSource, DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
-    FromTable, Ident, ObjectName, ObjectType, Statement as SqlStatement, TableFactor, TableObject,
+    FromTable, Ident, ObjectName, ObjectType, SetExpr, Statement as SqlStatement, TableFactor, TableObject,
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::dialect::LakeDialect;
-use super::tokens::{self, is_word};
+use super::rewrite::rewrite;
+use super::tokens::is_word;
 use crate::error::{Error, Result};
 
 /// A statement that the session answers itself.
@@ -63,12 +64,12 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
     match engine_statement(statement) {
         Ok(statement) => Ok(Parsed::Engine(Box::new(statement))),
         // What the engine's grammar does not know may be a change as Flink or Spark write it.
-        Err(error) => Err(verb.map_or(error, unsupported)),
+        Err(error) => Err(verb.map_or(error, |verb| unsupported(&verb))),
     }
 }
 
 fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
-    let tokens = tokens::rewrite(tokens)?;
+    let tokens = rewrite(tokens)?;
     let mut parser =
         DFParserBuilder::new(tokens).with_dialect(&LakeDialect).build().map_err(|error| wrong_syntax(&error))?;
     let mut statements = parser.parse_statements().map_err(|error| wrong_syntax(&error))?;
@@ -83,7 +84,7 @@ fn wrong_syntax(error: &datafusion::error::DataFusionError) -> Error {
 }
 
 /// The error for a statement that is not built.
-fn unsupported(verb: String) -> Error {
+fn unsupported(verb: &str) -> Error {
     Error::unsupported(format!("{verb} is not supported in this version"))
 }
 
@@ -122,6 +123,10 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
         Statement::Explain(explain) => return change(&explain.statement),
         Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => return None,
     };
+    change_of(statement)
+}
+
+fn change_of(statement: &SqlStatement) -> Option<(String, Option<ObjectName>)> {
     let named = |verb: &str, name: Option<&ObjectName>| Some((verb.to_owned(), name.cloned()));
     let of_factor = |factor: &TableFactor| match factor {
         TableFactor::Table { name, .. } => Some(name.clone()),
@@ -150,9 +155,26 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
                 _ => named(&verb, None),
             }
         }
+        SqlStatement::CreateView(create) => named("CREATE VIEW", Some(&create.name)),
         SqlStatement::Call(_) => named("CALL", None),
+        // WITH .. INSERT is a query to the parser.
+        SqlStatement::Query(query) => inner_change(&query.body).and_then(change_of),
+        SqlStatement::Explain { statement, .. } | SqlStatement::Prepare { statement, .. } => change_of(statement),
         SqlStatement::Analyze(analyze) => named("ANALYZE", analyze.table_name.as_ref()),
         SqlStatement::Msck(_) => named("MSCK", None),
+        _ => None,
+    }
+}
+
+/// The statement inside of a query that is none.
+fn inner_change(body: &SetExpr) -> Option<&SqlStatement> {
+    match body {
+        SetExpr::Insert(statement)
+        | SetExpr::Update(statement)
+        | SetExpr::Delete(statement)
+        | SetExpr::Merge(statement) => Some(statement),
+        SetExpr::Query(query) => inner_change(&query.body),
+        SetExpr::SetOperation { left, right, .. } => inner_change(left).or_else(|| inner_change(right)),
         _ => None,
     }
 }
@@ -161,7 +183,7 @@ pub(crate) fn change(statement: &Statement) -> Option<(String, Option<ObjectName
 pub(crate) fn only_reads(statement: &Statement) -> bool {
     match statement {
         Statement::Statement(statement) => match statement.as_ref() {
-            SqlStatement::Query(query) => query.with.is_some() || !query.body.to_string().starts_with("INSERT"),
+            SqlStatement::Query(query) => inner_change(&query.body).is_none(),
             SqlStatement::ExplainTable { .. }
             | SqlStatement::ShowVariable { .. }
             | SqlStatement::ShowVariables { .. }
@@ -170,7 +192,10 @@ pub(crate) fn only_reads(statement: &Statement) -> bool {
             | SqlStatement::ShowCreate { .. }
             | SqlStatement::ShowFunctions { .. }
             | SqlStatement::Set(_) => true,
-            SqlStatement::Explain { statement, .. } => matches!(statement.as_ref(), SqlStatement::Query(_)),
+            SqlStatement::Explain { statement, .. } => match statement.as_ref() {
+                SqlStatement::Query(query) => inner_change(&query.body).is_none(),
+                _ => false,
+            },
             _ => false,
         },
         Statement::Explain(explain) => only_reads(&explain.statement),
@@ -185,7 +210,7 @@ pub(crate) fn only_reads(statement: &Statement) -> bool {
 
 /// The refusal of `change` on a lake table.
 pub(crate) fn refused(verb: &str) -> Error {
-    unsupported(verb.to_owned())
+    unsupported(verb)
 }
 
 /// Reads one of the session's own commands, or `None` for what the engine answers.
@@ -303,7 +328,7 @@ impl Words<'_> {
             let database = if self.take("FROM") || self.take("IN") { self.name(2)? } else { Vec::new() };
             Command::ShowTables { database, like: self.like()? }
         } else if ["PARTITIONS", "PROCEDURES", "VIEWS"].iter().any(|word| is_word(self.peek(), word)) {
-            return Err(unsupported(format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
+            return Err(unsupported(&format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
         } else {
             return Ok(None);
         }))
@@ -385,7 +410,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     fn read(sql: &str) -> Result<Parsed> {
-        parse(tokens::tokenize(sql)?)
+        parse(crate::sql::tokens::tokenize(sql)?)
     }
 
     fn set(sql: &str) -> (String, String) {

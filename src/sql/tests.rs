@@ -176,6 +176,11 @@ async fn sql_when_it_is_written_for_flink_then_values_are_flinks() {
         ("SELECT 1Y, -128Y, 3L, 1.5 + 1.5, -1.5E300", "1|-128|3|3.0|-1.5e300"),
         ("SELECT CAST(1.567 AS DECIMAL(10, 2)), CAST('7' AS DECIMAL)", "1.57|7"),
         ("SELECT LISTAGG(asked), COUNT(*) FROM t", "t,t|2"),
+        ("SELECT DATE_FORMAT(TIMESTAMP '2024-01-02 03:04:05.678', 'yyyy/MM/dd HH:mm:ss.SSS')", "2024/01/02 03:04:05.678"),
+        ("SELECT TO_TIMESTAMP('02.01.2024 03:04', 'dd.MM.yyyy HH:mm') = TIMESTAMP '2024-01-02 03:04:00'", "true"),
+        ("SELECT TO_DATE('02.01.2024', 'dd.MM.yyyy'), IF(1 > 2, 'a', 'b')", "2024-01-02|b"),
+        ("SELECT id FROM t WHERE at = TO_TIMESTAMP_LTZ(1704164645, 0) AND at = TO_TIMESTAMP_LTZ(1704164645000, 3)", "2"),
+        ("SELECT JSON_VALUE('{\"a\": [1, 2]}', '$.a[1]'), JSON_VALUE(asked, '$.x') FROM t WHERE id = 1", "2|"),
         ("SELECT ROW(1, 'x')", "{c0: 1, c1: x}"),
         ("SELECT CAST(ARRAY[1, 2] AS ARRAY<STRING>), CAST(NAMED_STRUCT('a', 1) AS ROW<a BIGINT>)", "[1, 2]|{a: 1}"),
         ("SELECT `id`, \"asked\" FROM `t` WHERE id = 1 -- a comment", "1|t"),
@@ -264,6 +269,9 @@ async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
         "CALL sys.compact('t')",
         "TRUNCATE TABLE t",
         "EXPLAIN ANALYZE INSERT INTO t SELECT * FROM t",
+        "WITH a AS (SELECT * FROM t) INSERT INTO t SELECT * FROM a",
+        "PREPARE p AS INSERT INTO t SELECT * FROM t",
+        "CREATE VIEW v AS SELECT * FROM t",
     ] {
         let error = session.sql(sql).await.err().unwrap_or_else(|| panic!("{sql}"));
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
@@ -274,8 +282,12 @@ async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
 #[tokio::test]
 async fn sql_when_the_session_only_reads_then_changes_anywhere_are_refused() {
     let session = LakeSession::builder().warehouse("nowhere").read_only(true).build().await.unwrap();
-    for sql in ["COPY (SELECT 1) TO 'x.csv'", "CREATE VIEW v AS SELECT 1", "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'"]
-    {
+    for sql in [
+        "COPY (SELECT 1) TO 'x.csv'",
+        "CREATE VIEW v AS SELECT 1",
+        "WITH a AS (SELECT 1) DELETE FROM x.y.z",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'",
+    ] {
         assert!(session.sql(sql).await.is_err(), "{sql}");
     }
     for sql in [

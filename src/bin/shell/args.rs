@@ -13,6 +13,9 @@ const DEFAULT_CATALOG: &str = "lake";
 /// The folder of the default catalog.
 const DEFAULT_WAREHOUSE: &str = "warehouse";
 
+/// A catalog's name and options.
+type Catalog = (String, BTreeMap<String, String>);
+
 /// SQL over a warehouse of Apache Paimon tables.
 #[derive(Debug, Parser)]
 #[command(name = "tidelake", version, about)]
@@ -80,7 +83,7 @@ impl Script {
 
 impl Args {
     /// The current catalog, and all of them with their options.
-    pub(crate) fn catalogs(&self) -> Result<(String, Vec<(String, BTreeMap<String, String>)>)> {
+    pub(crate) fn catalogs(&self) -> Result<(String, Vec<Catalog>)> {
         let mut catalogs = self.catalog.iter().map(|text| catalog(text)).collect::<Result<Vec<_>>>()?;
         let named = catalogs.iter().any(|(name, _)| name == DEFAULT_CATALOG);
         if self.warehouse.is_some() && named {
@@ -120,7 +123,7 @@ fn shown(warehouse: &str) -> String {
     std::path::absolute(warehouse).map_or_else(|_| warehouse.to_owned(), |path| path.display().to_string())
 }
 
-fn catalog(text: &str) -> Result<(String, BTreeMap<String, String>)> {
+fn catalog(text: &str) -> Result<Catalog> {
     let wrong = || Error::invalid(format!("--catalog '{text}' is not NAME=KEY=VALUE,KEY=VALUE,.."));
     let (name, options) = text.split_once('=').ok_or_else(wrong)?;
     let mut all = BTreeMap::new();

@@ -2,6 +2,9 @@
 
 mod binary;
 mod cardinality;
+mod json_value;
+mod pattern;
+pub(crate) mod rewrites;
 
 use std::sync::Arc;
 
@@ -19,6 +22,7 @@ fn all() -> Vec<ScalarUDF> {
     vec![
         ScalarUDF::from(cardinality::Cardinality::new()),
         ScalarUDF::from(binary::FlinkBinary::new()),
+        ScalarUDF::from(json_value::JsonValue::new()),
         // Flink's ROW(a, b) is the engine's struct(a, b).
         Arc::unwrap_or_clone(datafusion::functions::core::r#struct()).with_aliases(["row"]),
     ]

@@ -51,7 +51,13 @@ struct Inner {
 impl Error {
     /// An error of `kind` that says `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None, retryable: false }))
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            context: Vec::new(),
+            source: None,
+            retryable: false,
+        }))
     }
 
     /// Something does not exist.

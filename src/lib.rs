@@ -8,3 +8,6 @@ pub mod read;
 pub mod spec;
 
 pub use error::{Error, ErrorKind, Result};
+
+#[cfg(test)]
+mod adhoc;

@@ -1,1 +1,3 @@
+//! The shell.
+
 fn main() {}

@@ -46,7 +46,10 @@ impl TableSchema {
         if !(1..=SCHEMA_VERSION).contains(&version) {
             return Err(Error::unsupported(format!("schema version {version} is newer than {SCHEMA_VERSION}")));
         }
-        let id = object.get("id").and_then(Value::as_i64).ok_or_else(|| Error::corrupt("the schema has no id"))?;
+        let id = object
+            .get("id")
+            .and_then(Value::as_i64)
+            .ok_or_else(|| Error::corrupt("the schema has no id"))?;
         let json_fields = object
             .get("fields")
             .and_then(Value::as_array)
@@ -139,7 +142,9 @@ impl TableSchema {
     /// Columns that decide the bucket, in order: option `bucket-key`, else the trimmed primary key (`spec/data.md 3.3`).
     pub fn bucket_key_fields(&self) -> Vec<&DataField> {
         match self.options.get("bucket-key") {
-            Some(keys) if !keys.trim().is_empty() => keys.split(',').filter_map(|key| self.field(key.trim())).collect(),
+            Some(keys) if !keys.trim().is_empty() => {
+                keys.split(',').filter_map(|key| self.field(key.trim())).collect()
+            }
             _ => self.trimmed_primary_keys(),
         }
     }
@@ -164,7 +169,9 @@ fn names(object: &Map<String, Value>, key: &str) -> Result<Vec<String>> {
     let bad = || Error::corrupt(format!("{key} of the schema is not a list of names: {value}"));
     match value {
         Value::Null => Ok(Vec::new()),
-        Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(bad)).collect(),
+        Value::Array(items) => {
+            items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(bad)).collect()
+        }
         _ => Err(bad()),
     }
 }

@@ -114,8 +114,7 @@ impl DataField {
 
     /// Reads a field object (`spec/metadata.md 2.2`). `next_id` numbers fields of writers that gave no ids.
     pub fn from_json(value: &Value, next_id: &mut i32) -> Result<Self> {
-        let object =
-            value.as_object().ok_or_else(|| Error::corrupt(format!("a field is not a JSON object: {value}")))?;
+        let object = value.as_object().ok_or_else(|| Error::corrupt(format!("a field is not a JSON object: {value}")))?;
         let name = object
             .get("name")
             .and_then(Value::as_str)

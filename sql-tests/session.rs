@@ -7,36 +7,27 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use tidelake::LakeSession;
 
 /// What goes wrong in a session.
 pub type SessionError = Box<dyn Error + Send + Sync>;
 
 /// An open session.
 pub struct Session {
-    context: SessionContext,
+    lake: LakeSession,
 }
 
 /// Opens a session over the warehouse folder with `database` as the current one.
-#[allow(clippy::unused_async, reason = "opening a catalog reads")]
 pub async fn open(warehouse: &Path, database: &str) -> Result<Session, SessionError> {
-    let _ = warehouse;
-    let config = SessionConfig::new()
-        .with_information_schema(true)
-        .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema("lake", database);
-    let context = SessionContext::new_with_config(config);
-    let catalog = MemoryCatalogProvider::new();
-    catalog.register_schema(database, Arc::new(MemorySchemaProvider::new()))?;
-    context.register_catalog("lake", Arc::new(catalog));
-    Ok(Session { context })
+    let warehouse = warehouse.to_str().ok_or("the warehouse's path is not UTF-8")?;
+    let lake = LakeSession::builder().warehouse(warehouse).catalog("lake").database(database).build().await?;
+    Ok(Session { lake })
 }
 
 impl Session {
     /// Runs one statement: the columns of its result and all rows.
     pub async fn sql(&self, text: &str) -> Result<(SchemaRef, Vec<RecordBatch>), SessionError> {
-        let frame = self.context.sql(text).await?;
+        let frame = self.lake.sql(text).await?;
         let schema = Arc::clone(frame.schema().inner());
         Ok((schema, frame.collect().await?))
     }

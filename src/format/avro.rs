@@ -4,16 +4,15 @@
 //! a shorter one. Positions are counted, selected rows are filtered.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use arrow_avro::reader::{Reader, ReaderBuilder};
 use bytes::buf::Reader as BytesReader;
 use bytes::{Buf, Bytes};
 use futures::{StreamExt, stream};
 use object_store::ObjectStoreExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::conform::conform_batch;
 use super::parquet::nullable_fields;
@@ -38,6 +37,8 @@ pub(super) async fn read_whole(read: &FileRead) -> Result<Bytes> {
 
 struct AvroFile {
     reader: Reader<BytesReader<Bytes>>,
+    /// Whether a row is the one column of the reader's batches.
+    is_wrapped: bool,
     fields: Vec<DataField>,
     target: SchemaRef,
     selection: Option<Vec<Range<u64>>>,
@@ -47,13 +48,12 @@ struct AvroFile {
 
 pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
     let bytes = read_whole(&read).await?;
-    let (columns, rows) = survey(&bytes)?;
+    let Survey { columns, rows, wrapped } = survey(&bytes)?;
+    let is_wrapped = wrapped.is_some();
+    let bytes = wrapped.unwrap_or(bytes);
     rows::check_within(read.selection.as_deref(), rows)?;
-    let mut projection: Vec<usize> = read
-        .fields
-        .iter()
-        .filter_map(|field| columns.iter().position(|column| *column == field.name))
-        .collect();
+    let mut projection: Vec<usize> =
+        read.fields.iter().filter_map(|field| columns.iter().position(|column| *column == field.name)).collect();
     projection.sort_unstable();
     projection.dedup();
     if projection.is_empty() && !columns.is_empty() {
@@ -61,12 +61,13 @@ pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
         projection.push(0);
     }
     let mut builder = ReaderBuilder::new().with_batch_size(read.batch_size.max(1));
-    if projection.len() < columns.len() {
+    if projection.len() < columns.len() && !is_wrapped {
         builder = builder.with_projection(projection);
     }
     let reader = builder.build(bytes.reader()).map_err(failed)?;
     let file = AvroFile {
         reader,
+        is_wrapped,
         target: arrow_schema(&nullable_fields(&read.fields)),
         fields: read.fields,
         selection: read.selection,
@@ -87,7 +88,15 @@ fn failed(error: arrow::error::ArrowError) -> Error {
 impl AvroFile {
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         for batch in self.reader.by_ref() {
-            let batch = batch.map_err(failed)?;
+            let mut batch = batch.map_err(failed)?;
+            if self.is_wrapped {
+                batch = match batch.columns() {
+                    [row] if matches!(row.data_type(), ArrowType::Struct(_)) && row.null_count() == 0 => {
+                        RecordBatch::from(row.as_struct())
+                    }
+                    _ => return Err(Error::corrupt("the Avro file holds NULL for a row")),
+                };
+            }
             let start = self.next_row;
             self.next_row += batch.num_rows() as u64;
             if let Some(batch) = rows::keep(batch, start, self.selection.as_deref())? {
@@ -104,13 +113,23 @@ impl AvroFile {
     }
 }
 
-/// The names of the columns and the number of rows: header, blocks and sync markers, to the last byte.
-fn survey(bytes: &[u8]) -> Result<(Vec<String>, u64)> {
+/// What a walk over the blocks tells.
+struct Survey {
+    /// The names of the columns.
+    columns: Vec<String>,
+    rows: u64,
+    /// The file with another header, where rows are a union of null and record: writers up to 0.9 made those, and the decoder
+    /// takes records only. One record with that union as its only field has the same bytes.
+    wrapped: Option<Bytes>,
+}
+
+/// Walks header, blocks and sync markers, to the last byte.
+fn survey(bytes: &[u8]) -> Result<Survey> {
     let mut rest = Cursor { bytes };
     if rest.take(4)? != MAGIC {
         return Err(Error::corrupt("the Avro file does not begin with its magic bytes"));
     }
-    let mut schema = None;
+    let (mut schema, mut codec) = (None, None);
     loop {
         let mut count = rest.long()?;
         if count == 0 {
@@ -124,12 +143,15 @@ fn survey(bytes: &[u8]) -> Result<(Vec<String>, u64)> {
         for _ in 0..count {
             let key = rest.sized()?;
             let value = rest.sized()?;
-            if key == b"avro.schema" {
-                schema = Some(value);
+            match key {
+                b"avro.schema" => schema = Some(value),
+                b"avro.codec" => codec = Some(value),
+                _ => {}
             }
         }
     }
     let sync = rest.take(16)?;
+    let blocks = rest.bytes;
     let mut rows = 0_u64;
     while !rest.bytes.is_empty() {
         let count = u64::try_from(rest.long()?).map_err(|_| Error::corrupt("an Avro block has less than no rows"))?;
@@ -142,14 +164,47 @@ fn survey(bytes: &[u8]) -> Result<(Vec<String>, u64)> {
     let schema = schema.ok_or_else(bad_header)?;
     let schema: Value = serde_json::from_slice(schema)
         .map_err(|error| Error::corrupt("the schema in the Avro header is not JSON").with_source(error))?;
-    let columns = schema
-        .get("fields")
+    let record = match &schema {
+        Value::Array(branches) => branches.iter().find(|branch| branch.is_object()),
+        _ => Some(&schema),
+    };
+    let columns = record
+        .and_then(|record| record.get("fields"))
         .and_then(Value::as_array)
         .and_then(|fields| {
             fields.iter().map(|field| field.get("name").and_then(Value::as_str).map(str::to_owned)).collect()
         })
         .ok_or_else(|| Error::corrupt("the schema in the Avro header is not a record"))?;
-    Ok((columns, rows))
+    let wrapped = schema.is_array().then(|| {
+        let wrapper = json!({"type": "record", "name": "wrapper", "fields": [{"name": "row", "type": schema}]});
+        let mut file = MAGIC.to_vec();
+        put_long(if codec.is_some() { 2 } else { 1 }, &mut file);
+        put_sized(b"avro.schema", &mut file);
+        put_sized(wrapper.to_string().as_bytes(), &mut file);
+        if let Some(codec) = codec {
+            put_sized(b"avro.codec", &mut file);
+            put_sized(codec, &mut file);
+        }
+        put_long(0, &mut file);
+        file.extend_from_slice(sync);
+        file.extend_from_slice(blocks);
+        Bytes::from(file)
+    });
+    Ok(Survey { columns, rows, wrapped })
+}
+
+fn put_long(value: i64, out: &mut Vec<u8>) {
+    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+fn put_sized(bytes: &[u8], out: &mut Vec<u8>) {
+    put_long(bytes.len() as i64, out);
+    out.extend_from_slice(bytes);
 }
 
 fn bad_header() -> Error {
@@ -182,7 +237,8 @@ impl<'a> Cursor<'a> {
     }
 
     fn sized(&mut self) -> Result<&'a [u8]> {
-        let length = usize::try_from(self.long()?).map_err(|_| Error::corrupt("a length in the Avro file is negative"))?;
+        let length =
+            usize::try_from(self.long()?).map_err(|_| Error::corrupt("a length in the Avro file is negative"))?;
         self.take(length)
     }
 }

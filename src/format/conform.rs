@@ -7,6 +7,7 @@
 //!
 //! May import: `error`, `spec`, and `variant` beside it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -87,9 +88,9 @@ pub(crate) fn conform(array: &ArrayRef, data_type: &DataType, place: Place) -> R
         (TypeKind::Timestamp(precision) | TypeKind::TimestampLtz(precision), _) => {
             conform_timestamp(array, *precision, &target)?.ok_or_else(mismatch)
         }
-        (TypeKind::Date, ArrowType::Int32) => Ok(Arc::new(array.as_primitive::<Int32Type>().reinterpret_cast::<
-            arrow::datatypes::Date32Type,
-        >())),
+        (TypeKind::Date, ArrowType::Int32) => {
+            Ok(Arc::new(array.as_primitive::<Int32Type>().reinterpret_cast::<arrow::datatypes::Date32Type>()))
+        }
         (TypeKind::Variant, ArrowType::Struct(_)) => variant::conform_variant(array.as_struct()),
         (TypeKind::Array(element) | TypeKind::Vector(element, _), from) => {
             let list = as_list(array, from)?.ok_or_else(mismatch)?;
@@ -187,9 +188,7 @@ fn exact_cast(array: &ArrayRef, target: &ArrowType) -> Result<ArrayRef> {
 
 fn conform_time(array: &ArrayRef, from: &ArrowType) -> Result<Option<ArrayRef>> {
     let millis: ArrayRef = match from {
-        ArrowType::Int32 => {
-            Arc::new(array.as_primitive::<Int32Type>().reinterpret_cast::<Time32MillisecondType>())
-        }
+        ArrowType::Int32 => Arc::new(array.as_primitive::<Int32Type>().reinterpret_cast::<Time32MillisecondType>()),
         ArrowType::Time32(_) | ArrowType::Time64(_) => exact_cast(array, &ArrowType::Time32(TimeUnit::Millisecond))?,
         _ => return Ok(None),
     };
@@ -336,4 +335,44 @@ fn conform_row(array: &StructArray, fields: &[DataField], target: &ArrowType) ->
         columns.push(column);
     }
     Ok(Arc::new(struct_of(arrow_fields, columns, array.nulls().cloned(), array.len())?))
+}
+
+/// The text of a float as Java gives it: plain digits from 0.001 to below ten million, else one digit before the point and an
+/// exponent. `shortest` is the shortest digits that read back, as Rust's `{:e}` writes them.
+pub(crate) fn float_text(value: f64, shortest: &str, out: &mut String) {
+    if value.is_nan() {
+        return out.push_str("NaN");
+    }
+    if value.is_infinite() {
+        return out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
+    }
+    let (sign, rest) = match shortest.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", shortest),
+    };
+    out.push_str(sign);
+    let (mantissa, exponent) = rest.split_once('e').unwrap_or((rest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return out.push_str("0.0");
+    }
+    if (1e-3..1e7).contains(&magnitude) {
+        if exponent < 0 {
+            out.push_str("0.");
+            out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
+            out.push_str(&digits);
+        } else {
+            let whole = exponent as usize + 1;
+            let padded = format!("{digits:0<whole$}");
+            let (before, after) = padded.split_at(whole);
+            out.push_str(before);
+            out.push('.');
+            out.push_str(if after.is_empty() { "0" } else { after });
+        }
+        return;
+    }
+    let (first, others) = digits.split_at(1);
+    let _ = write!(out, "{first}.{}E{exponent}", if others.is_empty() { "0" } else { others });
 }

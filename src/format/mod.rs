@@ -35,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::spec::DataField;
 
 pub use scan::FileScan;
+pub use variant::variant_to_json;
 
 /// Batches of one file.
 pub type BatchStream = BoxStream<'static, Result<RecordBatch>>;
@@ -180,9 +181,7 @@ impl FileRead {
         Ok(AssertUnwindSafe(stream)
             .catch_unwind()
             .map(move |batch| {
-                batch
-                    .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
-                    .map_err(|error| at_file(error, &path))
+                batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))).map_err(|error| at_file(error, &path))
             })
             // A decoder that failed is in no state to go on.
             .take_while(move |batch| {

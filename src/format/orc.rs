@@ -13,12 +13,11 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use orc_rust::array_decoder::NaiveStripeDecoder;
+use orc_rust::array_decoder::{ArrayBatchDecoder, array_decoder_factory};
 use orc_rust::error::OrcError;
 use orc_rust::projection::ProjectionMask;
 use orc_rust::reader::AsyncChunkReader;
 use orc_rust::reader::metadata::{FileMetadata, read_metadata_async};
-use orc_rust::row_selection::RowSelection;
 use orc_rust::schema::{DataType as OrcType, RootDataType};
 use orc_rust::stripe::Stripe;
 
@@ -85,12 +84,46 @@ impl AsyncChunkReader for Chunks {
     }
 }
 
-/// A stripe that is being decoded.
+/// A stripe that is being decoded. Its columns are driven here and not by the crate's own stripe decoder, which loses count in a
+/// selected run that is longer than a batch.
 struct Decoding {
-    decoder: NaiveStripeDecoder,
-    /// The rows it decodes, as positions in the file, and where it is in the first of them.
-    windows: std::vec::IntoIter<Range<u64>>,
+    decoders: Vec<Box<dyn ArrayBatchDecoder>>,
+    /// Positions in the file: where the decoders are, and what is worth decoding.
+    row: u64,
     window: Range<u64>,
+    windows: std::vec::IntoIter<Range<u64>>,
+}
+
+impl Decoding {
+    /// At most `batch_size` rows and the position of the first one; `None` at the end of the last window.
+    fn next(&mut self, batch_size: usize, layout: &SchemaRef) -> Result<Option<(u64, RecordBatch)>> {
+        if self.window.is_empty() {
+            let Some(window) = self.windows.next() else { return Ok(None) };
+            self.window = window;
+        }
+        if self.window.start > self.row {
+            let skipped = (self.window.start - self.row) as usize;
+            for decoder in &mut self.decoders {
+                decoder.skip_values(skipped, None).map_err(failed)?;
+            }
+        }
+        let start = self.window.start;
+        let rows = (self.window.end - start).min(batch_size as u64);
+        let mut columns = Vec::with_capacity(self.decoders.len());
+        for decoder in &mut self.decoders {
+            let column = decoder.next_batch(rows as usize, None).map_err(failed)?;
+            if column.len() as u64 != rows {
+                return Err(Error::corrupt("a stripe of the ORC file has fewer rows than its footer says"));
+            }
+            columns.push(column);
+        }
+        self.window.start += rows;
+        self.row = self.window.start;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(layout), columns, &options)
+            .map_err(|error| Error::corrupt("an ORC column was decoded as something else").with_source(error))?;
+        Ok(Some((start, batch)))
+    }
 }
 
 struct OrcFile {
@@ -173,18 +206,14 @@ impl OrcFile {
             if windows.is_empty() {
                 continue;
             }
-            let stripe =
-                Stripe::new_async(&mut self.chunks, &self.metadata, &self.root, info).await.map_err(failed)?;
-            let selection = (windows.len() > 1 || windows[0] != rows).then(|| {
-                let ranges = windows
-                    .iter()
-                    .map(|window| (window.start - rows.start) as usize..(window.end - rows.start) as usize);
-                RowSelection::from_consecutive_ranges(ranges, (rows.end - rows.start) as usize)
-            });
-            let decoder =
-                NaiveStripeDecoder::new_with_selection(stripe, Arc::clone(&self.layout), self.batch_size, selection)
-                    .map_err(failed)?;
-            self.decoding = Some(Decoding { decoder, windows: windows.into_iter(), window: 0..0 });
+            let stripe = Stripe::new_async(&mut self.chunks, &self.metadata, &self.root, info).await.map_err(failed)?;
+            let decoders = stripe
+                .columns()
+                .iter()
+                .zip(self.layout.fields())
+                .map(|(column, field)| array_decoder_factory(column, field.data_type(), &stripe).map_err(failed))
+                .collect::<Result<Vec<_>>>()?;
+            self.decoding = Some(Decoding { decoders, row: rows.start, window: 0..0, windows: windows.into_iter() });
             return Ok(true);
         }
         Ok(false)
@@ -193,22 +222,10 @@ impl OrcFile {
     /// The next batch of the stripe, `None` when it is over or the batch has no selected row.
     fn decode(&mut self) -> Result<Option<RecordBatch>> {
         let Some(decoding) = &mut self.decoding else { return Ok(None) };
-        let Some(batch) = decoding.decoder.next().transpose().map_err(failed)? else {
-            if !decoding.window.is_empty() || decoding.windows.next().is_some() {
-                return Err(Error::corrupt("a stripe of the ORC file has fewer rows than its footer says"));
-            }
+        let Some((start, batch)) = decoding.next(self.batch_size, &self.layout)? else {
             self.decoding = None;
             return Ok(None);
         };
-        if decoding.window.is_empty() {
-            decoding.window = decoding.windows.next().unwrap_or(0..0);
-        }
-        let start = decoding.window.start;
-        let length = batch.num_rows() as u64;
-        if length > decoding.window.end - start {
-            return Err(Error::corrupt("a stripe of the ORC file has more rows than its footer says"));
-        }
-        decoding.window.start += length;
         let Some(batch) = rows::keep(batch, start, self.selection.as_deref())? else { return Ok(None) };
         let batch = trimmed(batch, &self.root)?;
         conform_batch(&batch, &self.fields, &self.target).map(Some)

@@ -6,12 +6,17 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
-use futures::{StreamExt, TryStreamExt};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
-use parquet::arrow::async_reader::{ParquetObjectReader, ParquetRecordBatchStreamBuilder};
+use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
 use parquet::basic::Type as PhysicalType;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::conform::{beyond_arrow, conform_batch, timestamp_ticks};
 use super::{BatchStream, FileRead, rows};
@@ -41,8 +46,42 @@ fn failed(error: ParquetError) -> Error {
     }
 }
 
+/// A file of an object store, as the Parquet reader asks for its bytes.
+#[derive(Clone)]
+struct Object {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    size: u64,
+}
+
+fn in_store(error: object_store::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+impl AsyncFileReader for Object {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        self.store.get_range(&self.path, range).map_err(in_store).boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        async move { self.store.get_ranges(&self.path, &ranges).await.map_err(in_store) }.boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
+        async move {
+            let size = self.size;
+            let reader = ParquetMetaDataReader::new().with_arrow_reader_options(options);
+            Ok(Arc::new(reader.load_and_finish(self, size).await?))
+        }
+        .boxed()
+    }
+}
+
 pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
-    let mut reader = ParquetObjectReader::new(Arc::clone(&read.store), read.path.clone()).with_file_size(read.size);
+    let mut reader = Object { store: Arc::clone(&read.store), path: read.path.clone(), size: read.size };
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load_async(&mut reader, plain.clone()).await.map_err(failed)?;
     let total = u64::try_from(metadata.metadata().file_metadata().num_rows())
@@ -50,8 +89,7 @@ pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
     rows::check_within(read.selection.as_deref(), total)?;
 
     let found = Arc::clone(metadata.schema());
-    let columns: Vec<usize> =
-        read.fields.iter().filter_map(|field| found.index_of(&field.name).ok()).collect();
+    let columns: Vec<usize> = read.fields.iter().filter_map(|field| found.index_of(&field.name).ok()).collect();
     // Roots that hold INT96 below: their nanoseconds need a second look.
     let schema = metadata.parquet_schema();
     let int96: Vec<usize> = (0..schema.num_columns())
@@ -69,9 +107,11 @@ pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
                 .fields()
                 .iter()
                 .enumerate()
-                .map(|(root, field)| {
-                    if int96.contains(&root) { with_unit(field, unit_of(root)) } else { as_view(field) }
-                })
+                .map(
+                    |(root, field)| {
+                        if int96.contains(&root) { with_unit(field, unit_of(root)) } else { as_view(field) }
+                    },
+                )
                 .collect::<Vec<_>>(),
         ))
     };
@@ -100,7 +140,7 @@ pub(super) fn nullable_fields(fields: &[DataField]) -> Vec<DataField> {
 }
 
 struct Opened {
-    reader: ParquetObjectReader,
+    reader: Object,
     metadata: ArrowReaderMetadata,
     plain: ArrowReaderOptions,
     selection: Option<Vec<Range<u64>>>,
@@ -111,15 +151,15 @@ struct Opened {
 impl Opened {
     fn batches(&self, hint: &SchemaRef, columns: &[usize]) -> Result<BatchStream> {
         let options = self.plain.clone().with_schema(Arc::clone(hint));
-        let metadata =
-            ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options).map_err(failed)?;
+        let metadata = ArrowReaderMetadata::try_new(Arc::clone(self.metadata.metadata()), options).map_err(failed)?;
         let mask = ProjectionMask::roots(metadata.parquet_schema(), columns.iter().copied());
         let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(self.reader.clone(), metadata)
             .with_projection(mask)
             .with_batch_size(self.batch_size);
         if let Some(ranges) = &self.selection {
             // A file that is in memory has its rows counted in usize.
-            let total = usize::try_from(self.total).map_err(|_| Error::corrupt("the Parquet file has too many rows"))?;
+            let total =
+                usize::try_from(self.total).map_err(|_| Error::corrupt("the Parquet file has too many rows"))?;
             let ranges = ranges.iter().map(|range| range.start as usize..range.end as usize);
             builder = builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges, total));
         }
@@ -143,9 +183,7 @@ fn with_unit(field: &FieldRef, unit: TimeUnit) -> FieldRef {
         ArrowType::Timestamp(TimeUnit::Nanosecond, None) => ArrowType::Timestamp(unit, None),
         ArrowType::List(element) => ArrowType::List(with_unit(element, unit)),
         ArrowType::Map(entries, sorted) => ArrowType::Map(with_unit(entries, unit), *sorted),
-        ArrowType::Struct(fields) => {
-            ArrowType::Struct(fields.iter().map(|field| with_unit(field, unit)).collect())
-        }
+        ArrowType::Struct(fields) => ArrowType::Struct(fields.iter().map(|field| with_unit(field, unit)).collect()),
         _ => return Arc::clone(field),
     };
     Arc::new(Field::clone(field).with_data_type(data_type))
@@ -165,8 +203,7 @@ fn checked(batch: RecordBatch, check: &RecordBatch) -> Result<RecordBatch> {
 }
 
 fn check_nanos(nanos: &ArrayRef, micros: &ArrayRef) -> Result<()> {
-    if let (Some((nanos, 1_000_000_000)), Some((micros, 1_000_000))) =
-        (timestamp_ticks(nanos), timestamp_ticks(micros))
+    if let (Some((nanos, 1_000_000_000)), Some((micros, 1_000_000))) = (timestamp_ticks(nanos), timestamp_ticks(micros))
     {
         for (nanos, micros) in nanos.iter().zip(micros.iter()) {
             let (Some(nanos), Some(micros)) = (nanos, micros) else { continue };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{BooleanBufferBuilder, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, BooleanBufferBuilder, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use crate::error::{Error, Result};
@@ -58,9 +58,7 @@ pub(super) fn keep(batch: RecordBatch, start: u64, ranges: Option<&[Range<u64>]>
     let kept = coarse(ranges, &window, 1);
     match kept.as_slice() {
         [] => Ok(None),
-        [only] => {
-            Ok(Some(batch.slice((only.start - start) as usize, (only.end - only.start) as usize)))
-        }
+        [only] => Ok(Some(batch.slice((only.start - start) as usize, (only.end - only.start) as usize))),
         _ => {
             let mut mask = BooleanBufferBuilder::new(batch.num_rows());
             for range in &kept {
@@ -84,8 +82,7 @@ mod tests {
 
     #[test]
     fn keep_when_ranges_cross_the_batch_then_its_rows_only() {
-        let batch =
-            RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from_iter_values(10..20)) as _)]).unwrap();
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from_iter_values(10..20)) as _)]).unwrap();
         let kept = |ranges: &[Range<u64>]| {
             keep(batch.clone(), 10, Some(ranges))
                 .unwrap()

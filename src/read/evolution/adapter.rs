@@ -159,9 +159,9 @@ impl PhysicalExprAdapter for FieldIdAdapter {
     }
 }
 
-/// The type of a leaf and what it is in the file.
+/// What a field inside a ROW is in the file.
 enum Leaf<'a> {
-    Missing(&'a DataType),
+    Missing,
     Found { names: Vec<&'a str>, from: &'a DataType, to: &'a DataType, conversion: &'a Conversion },
 }
 
@@ -213,7 +213,7 @@ impl FieldIdAdapter {
         let Some(leaf) = leaf else { return Ok(None) };
         let target = function.return_type().clone();
         let (names, values) = match leaf {
-            Leaf::Missing(_) => return null_of(&target).map(Some),
+            Leaf::Missing => return null_of(&target).map(Some),
             Leaf::Found { names, from, to, conversion } => {
                 (names, Values { from, to, conversion, place: Place::Nested })
             }
@@ -254,18 +254,13 @@ fn path<'a>(function: &'a ScalarFunctionExpr, keys: &mut Vec<&'a str>) -> Option
     Some(column)
 }
 
-fn leaf_of_missing<'a>(data_type: &'a DataType, keys: &[&str]) -> Option<Leaf<'a>> {
-    let Some((key, rest)) = keys.split_first() else { return Some(Leaf::Missing(data_type)) };
+fn leaf_of_missing<'a>(data_type: &DataType, keys: &[&str]) -> Option<Leaf<'a>> {
+    let Some((key, rest)) = keys.split_first() else { return Some(Leaf::Missing) };
     let TypeKind::Row(fields) = &data_type.kind else { return None };
     leaf_of_missing(&fields.iter().find(|field| field.name == **key)?.data_type, rest)
 }
 
-fn leaf_of<'a>(
-    conversion: &'a Conversion,
-    from: &'a DataType,
-    to: &'a DataType,
-    keys: &[&str],
-) -> Option<Leaf<'a>> {
+fn leaf_of<'a>(conversion: &'a Conversion, from: &'a DataType, to: &'a DataType, keys: &[&str]) -> Option<Leaf<'a>> {
     let Some((key, rest)) = keys.split_first() else {
         return Some(Leaf::Found { names: Vec::new(), from, to, conversion });
     };

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BinaryViewBuilder, BooleanArray, Date32Array, Decimal128Array,
-    Float32Array, Float64Array, Int64Array, PrimitiveArray, StringBuilder,
-    StringViewBuilder, Time32MillisecondArray,
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BinaryViewBuilder, BooleanArray, Date32Array,
+    Decimal128Array, Float32Array, Float64Array, Int64Array, PrimitiveArray, StringBuilder, StringViewBuilder,
+    Time32MillisecondArray,
 };
 use arrow::compute::cast as arrow_cast;
 use arrow::datatypes::{
@@ -117,9 +117,11 @@ pub(crate) fn cast(array: &ArrayRef, from: &DataType, to: &DataType, place: Plac
     }
     match &to.kind {
         TypeKind::Boolean => to_boolean(array, from),
-        TypeKind::TinyInt => to_integer::<arrow::datatypes::Int8Type>(array, from, to, i8::MIN.into(), i8::MAX.into(), {
-            |value| value as i8
-        }),
+        TypeKind::TinyInt => {
+            to_integer::<arrow::datatypes::Int8Type>(array, from, to, i8::MIN.into(), i8::MAX.into(), {
+                |value| value as i8
+            })
+        }
         TypeKind::SmallInt => {
             to_integer::<arrow::datatypes::Int16Type>(array, from, to, i16::MIN.into(), i16::MAX.into(), |value| {
                 value as i16
@@ -205,8 +207,9 @@ fn to_integer<T: ArrowPrimitiveType>(
         Class::Boolean => booleans_as::<T>(array, narrow(1), narrow(0)),
         Class::Integer => integers(array)?.unary(narrow),
         // Java goes through INT for the narrower types: it saturates there and wraps below.
-        Class::Floating => doubles(array)?
-            .unary(|value: f64| narrow(if is_long { value as i64 } else { i64::from(value as i32) })),
+        Class::Floating => {
+            doubles(array)?.unary(|value: f64| narrow(if is_long { value as i64 } else { i64::from(value as i32) }))
+        }
         Class::Decimal => {
             let TypeKind::Decimal(_, scale) = from.kind else { return Err(wrong_array(array)) };
             let divisor = 10_i128.pow(u32::from(scale));
@@ -267,9 +270,8 @@ fn decimals_as_double(array: &ArrayRef, from: &DataType) -> Result<Float64Array>
 
 fn to_decimal(array: &ArrayRef, from: &DataType, precision: u8, scale: u8) -> Result<ArrayRef> {
     let limit = 10_i128.pow(u32::from(precision));
-    let overflow = |value: &dyn std::fmt::Display| {
-        Error::invalid(format!("{value} overflows DECIMAL({precision}, {scale})"))
-    };
+    let overflow =
+        |value: &dyn std::fmt::Display| Error::invalid(format!("{value} overflows DECIMAL({precision}, {scale})"));
     let fits = |value: i128| (-limit < value && value < limit).then_some(value);
     let one = 10_i128.pow(u32::from(scale));
     let values: Decimal128Array = match class(&from.kind) {
@@ -458,15 +460,17 @@ fn to_timestamp(
             .as_primitive::<Time32MillisecondType>()
             .try_unary::<_, Int64Type, Error>(|value| from_millis(i64::from(value)))?,
         // Seconds; Java multiplies without looking at the overflow.
-        Class::Integer => integers(array)?
-            .try_unary::<_, Int64Type, Error>(|seconds| from_millis(seconds.wrapping_mul(1_000)))?,
+        Class::Integer => {
+            integers(array)?.try_unary::<_, Int64Type, Error>(|seconds| from_millis(seconds.wrapping_mul(1_000)))?
+        }
         Class::Text => {
             let name = to.to_string();
             from_texts::<Int64Type>(array, |value| {
                 let (seconds, nanos) = text::parse_timestamp(value, &name)?;
                 let unit = 10_i64.pow(9 - u32::from(precision.min(9)));
                 let nanos = nanos / unit * unit;
-                let ticks = i128::from(seconds) * i128::from(per_second) + i128::from(nanos / (1_000_000_000 / per_second));
+                let ticks =
+                    i128::from(seconds) * i128::from(per_second) + i128::from(nanos / (1_000_000_000 / per_second));
                 i64::try_from(ticks).map_err(|_| beyond_arrow(value))
             })?
         }

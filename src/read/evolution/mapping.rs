@@ -56,9 +56,7 @@ impl Conversion {
                 })
                 .collect::<Result<_>>()
                 .map(Self::Row),
-            (TypeKind::Array(found), TypeKind::Array(wanted)) => {
-                Ok(Self::Element(Box::new(Self::new(found, wanted)?)))
-            }
+            (TypeKind::Array(found), TypeKind::Array(wanted)) => Ok(Self::Element(Box::new(Self::new(found, wanted)?))),
             (TypeKind::Vector(found, had), TypeKind::Vector(wanted, length)) if had == length => {
                 Ok(Self::Element(Box::new(Self::new(found, wanted)?)))
             }
@@ -92,11 +90,8 @@ impl Conversion {
                     let column = match source {
                         None => new_null_array(&field.data_type.to_arrow_nested(), row.len()),
                         Some((at, conversion)) => {
-                            let (column, source) = row
-                                .columns()
-                                .get(*at)
-                                .zip(found.get(*at))
-                                .ok_or_else(|| broken(from))?;
+                            let (column, source) =
+                                row.columns().get(*at).zip(found.get(*at)).ok_or_else(|| broken(from))?;
                             conversion
                                 .convert(column, &source.data_type, &field.data_type, Place::Nested)
                                 .map_err(|error| error.with("field", field.name.clone()))?

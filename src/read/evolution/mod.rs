@@ -8,6 +8,8 @@
 mod adapter;
 pub(crate) mod cast;
 mod mapping;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use adapter::FieldIdAdapterFactory;

@@ -7,13 +7,13 @@ use std::fmt::Write as _;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, Time32MillisecondType,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType,
 };
 use chrono::{Datelike, NaiveDate, NaiveTime, Timelike};
 
 use crate::error::{Error, Result};
-use crate::format::conform::timestamp_ticks;
+use crate::format::conform::{float_text, timestamp_ticks};
 use crate::spec::{DataType, TypeKind};
 
 /// Days from 0001-01-01 to 1970-01-01, chrono's count of them.
@@ -186,46 +186,6 @@ where
         let _ = write!(out, "{}", values.value(row));
         Ok(())
     })
-}
-
-/// The text of a float as Java gives it: plain digits from 0.001 to below ten million, else one digit before the point and an
-/// exponent. `shortest` is the shortest digits that read back, as Rust's `{:e}` writes them.
-fn float_text(value: f64, shortest: &str, out: &mut String) {
-    if value.is_nan() {
-        return out.push_str("NaN");
-    }
-    if value.is_infinite() {
-        return out.push_str(if value > 0.0 { "Infinity" } else { "-Infinity" });
-    }
-    let (sign, rest) = match shortest.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", shortest),
-    };
-    out.push_str(sign);
-    let (mantissa, exponent) = rest.split_once('e').unwrap_or((rest, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let magnitude = value.abs();
-    if magnitude == 0.0 {
-        return out.push_str("0.0");
-    }
-    if (1e-3..1e7).contains(&magnitude) {
-        if exponent < 0 {
-            out.push_str("0.");
-            out.extend(std::iter::repeat_n('0', (-exponent - 1) as usize));
-            out.push_str(&digits);
-        } else {
-            let whole = exponent as usize + 1;
-            let padded = format!("{digits:0<whole$}");
-            let (before, after) = padded.split_at(whole);
-            out.push_str(before);
-            out.push('.');
-            out.push_str(if after.is_empty() { "0" } else { after });
-        }
-        return;
-    }
-    let (first, others) = digits.split_at(1);
-    let _ = write!(out, "{first}.{}E{exponent}", if others.is_empty() { "0" } else { others });
 }
 
 /// The plain digits of a decimal, its scale kept.

@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod error;
 pub mod options;
+pub mod read;
 pub mod spec;
 pub mod store;
 pub mod table;

@@ -1,0 +1,277 @@
+//! The aggregate functions of the format: names, the types they take, their own options, whether they can retract
+//! (`spec/data.md 5.3`).
+
+use std::collections::BTreeMap;
+
+use super::options::{flag, list, option};
+use crate::error::{Error, Result};
+use crate::spec::{DataField, DataType, TypeKind};
+
+/// An aggregate function with its options, resolved against the type of its column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    /// The input, whatever it is; a retract keeps it too. Key columns.
+    PrimaryKey,
+    LastValue,
+    LastNonNull,
+    FirstValue,
+    FirstNonNull,
+    Max,
+    Min,
+    Sum,
+    Product,
+    BoolAnd,
+    BoolOr,
+    ListAgg {
+        delimiter: String,
+        distinct: bool,
+    },
+    Collect {
+        distinct: bool,
+    },
+    MergeMap,
+    /// `time` is the position of the ts field in the value ROW.
+    MergeMapWithKeyTime {
+        time: usize,
+    },
+    NestedUpdate(NestedUpdate),
+    NestedPartialUpdate {
+        keys: Vec<usize>,
+    },
+    Theta,
+    Hll,
+    Roaring32,
+    Roaring64,
+}
+
+/// `nested_update`: positions are those of the element ROW's fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NestedUpdate {
+    /// Key fields; empty: rows are appended.
+    pub keys: Vec<usize>,
+    /// Most rows of the result.
+    pub limit: usize,
+    /// What becomes of a row with a NULL in its key.
+    pub null_keys: NullKeys,
+    /// Field whose smaller value loses against the row that is there.
+    pub sequence: Option<usize>,
+}
+
+/// `fields.<f>.nested-key-null-strategy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NullKeys {
+    /// NULL is a key like any other.
+    Merge,
+    /// The row is left out.
+    Ignore,
+    /// The row is refused.
+    Refuse,
+}
+
+impl Function {
+    /// The function `name` for `field`, with the options `fields.<field>.*`.
+    ///
+    /// # Errors
+    /// Unsupported for a name that is no function, invalid for a type it can't take or an option that can't be right.
+    pub(super) fn resolve(name: &str, field: &DataField, options: &BTreeMap<String, String>) -> Result<Self> {
+        let key = |suffix: &str| format!("fields.{}.{suffix}", field.name);
+        let kind = &field.data_type.kind;
+        let distinct = || flag(options, &key("distinct"));
+        let function = match name {
+            "primary-key" => Self::PrimaryKey,
+            "last_value" => Self::LastValue,
+            "last_non_null_value" => Self::LastNonNull,
+            "first_value" => Self::FirstValue,
+            "first_non_null_value" | "first_not_null_value" => Self::FirstNonNull,
+            "max" => Self::Max,
+            "min" => Self::Min,
+            "sum" => Self::Sum,
+            "product" => Self::Product,
+            "bool_and" => Self::BoolAnd,
+            "bool_or" => Self::BoolOr,
+            "listagg" => Self::ListAgg {
+                delimiter: options.get(&key("list-agg-delimiter")).map_or(",", String::as_str).to_owned(),
+                distinct: distinct()?,
+            },
+            "collect" => Self::Collect { distinct: distinct()? },
+            "merge_map" => Self::MergeMap,
+            "merge_map_with_keytime" => Self::MergeMapWithKeyTime { time: key_time(field, options, &key("ts-field"))? },
+            "nested_update" => Self::NestedUpdate(NestedUpdate {
+                keys: nested_fields(field, options, &key("nested-key"))?,
+                limit: count_limit(options, &key("count-limit"))?,
+                null_keys: null_keys(options, &key("nested-key-null-strategy"))?,
+                sequence: nested_fields(field, options, &key("nested-sequence-field"))?.first().copied(),
+            }),
+            "nested_partial_update" => {
+                let keys = nested_fields(field, options, &key("nested-key"))?;
+                if keys.is_empty() {
+                    return Err(Error::invalid(format!(
+                        "column {}: nested_partial_update needs the option '{}'",
+                        field.name,
+                        key("nested-key")
+                    )));
+                }
+                Self::NestedPartialUpdate { keys }
+            }
+            "theta_sketch" => Self::Theta,
+            "hll_sketch" => Self::Hll,
+            "rbm32" => Self::Roaring32,
+            "rbm64" => Self::Roaring64,
+            other => {
+                return Err(Error::unsupported(format!(
+                    "column {}: there is no aggregate function '{other}'; see the options '{}' and '{DEFAULT_FUNCTION}'",
+                    field.name,
+                    key(FUNCTION_SUFFIX)
+                )));
+            }
+        };
+        if function.takes(kind) {
+            Ok(function)
+        } else {
+            Err(Error::invalid(format!(
+                "column {}: the aggregate function '{name}' can't take values of type {}",
+                field.name, field.data_type
+            )))
+        }
+    }
+
+    fn takes(&self, kind: &TypeKind) -> bool {
+        use TypeKind as K;
+        match self {
+            Self::PrimaryKey | Self::LastValue | Self::LastNonNull | Self::FirstValue | Self::FirstNonNull => true,
+            Self::Max | Self::Min => is_number(kind) || is_time(kind) || is_text(kind) || is_bytes(kind),
+            Self::Sum | Self::Product => is_number(kind),
+            Self::BoolAnd | Self::BoolOr => matches!(kind, K::Boolean),
+            Self::ListAgg { .. } => matches!(kind, K::VarChar(_)),
+            Self::Collect { .. } => matches!(kind, K::Array(_)),
+            Self::MergeMap => matches!(kind, K::Map(..)),
+            Self::MergeMapWithKeyTime { .. } | Self::NestedUpdate(_) | Self::NestedPartialUpdate { .. } => {
+                value_row(kind).is_some()
+            }
+            Self::Theta | Self::Hll | Self::Roaring32 | Self::Roaring64 => matches!(kind, K::VarBinary(_)),
+        }
+    }
+
+    /// Whether the function can take a value back (`spec/data.md 5.3`, column "retr").
+    pub(super) fn retracts(&self) -> bool {
+        matches!(
+            self,
+            Self::PrimaryKey
+                | Self::LastValue
+                | Self::LastNonNull
+                | Self::Sum
+                | Self::Product
+                | Self::Collect { .. }
+                | Self::MergeMap
+                | Self::NestedUpdate(_)
+        )
+    }
+
+    /// The name in options and messages.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::PrimaryKey => "primary-key",
+            Self::LastValue => "last_value",
+            Self::LastNonNull => "last_non_null_value",
+            Self::FirstValue => "first_value",
+            Self::FirstNonNull => "first_non_null_value",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Sum => "sum",
+            Self::Product => "product",
+            Self::BoolAnd => "bool_and",
+            Self::BoolOr => "bool_or",
+            Self::ListAgg { .. } => "listagg",
+            Self::Collect { .. } => "collect",
+            Self::MergeMap => "merge_map",
+            Self::MergeMapWithKeyTime { .. } => "merge_map_with_keytime",
+            Self::NestedUpdate(_) => "nested_update",
+            Self::NestedPartialUpdate { .. } => "nested_partial_update",
+            Self::Theta => "theta_sketch",
+            Self::Hll => "hll_sketch",
+            Self::Roaring32 => "rbm32",
+            Self::Roaring64 => "rbm64",
+        }
+    }
+}
+
+/// The option of the function of columns that name none.
+pub(super) const DEFAULT_FUNCTION: &str = "fields.default-aggregate-function";
+/// The end of the option of a column's function.
+pub(super) const FUNCTION_SUFFIX: &str = "aggregate-function";
+
+fn is_number(kind: &TypeKind) -> bool {
+    use TypeKind as K;
+    matches!(kind, K::TinyInt | K::SmallInt | K::Int | K::BigInt | K::Float | K::Double | K::Decimal(..))
+}
+
+fn is_time(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Date | TypeKind::Time(_) | TypeKind::Timestamp(_) | TypeKind::TimestampLtz(_))
+}
+
+fn is_text(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Char(_) | TypeKind::VarChar(_))
+}
+
+fn is_bytes(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Binary(_) | TypeKind::VarBinary(_))
+}
+
+/// The fields of the ROW that a list or a map holds.
+fn value_row(kind: &TypeKind) -> Option<&[DataField]> {
+    match kind {
+        TypeKind::Array(value) | TypeKind::Map(_, value) => match &**value {
+            DataType { kind: TypeKind::Row(fields), .. } => Some(fields),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn nested_fields(field: &DataField, options: &BTreeMap<String, String>, key: &str) -> Result<Vec<usize>> {
+    let TypeKind::Array(_) = field.data_type.kind else { return Ok(Vec::new()) };
+    let Some(fields) = value_row(&field.data_type.kind) else { return Ok(Vec::new()) };
+    let mut positions = Vec::new();
+    for name in list(options, key) {
+        positions.push(fields.iter().position(|field| field.name == name).ok_or_else(|| {
+            Error::invalid(format!("option '{key}': {name} is not a field of the rows of column {}", field.name))
+        })?);
+    }
+    Ok(positions)
+}
+
+fn key_time(field: &DataField, options: &BTreeMap<String, String>, key: &str) -> Result<usize> {
+    // Another type is refused with the function's own message.
+    let TypeKind::Map(..) = field.data_type.kind else { return Ok(0) };
+    let Some(fields) = value_row(&field.data_type.kind) else { return Ok(0) };
+    let position = match option(options, key) {
+        Some(name) => fields.iter().position(|field| field.name == name),
+        None => fields.len().checked_sub(1),
+    };
+    let position = position.ok_or_else(|| {
+        Error::invalid(format!("option '{key}': the rows of column {} have no such field", field.name))
+    })?;
+    if is_text(&fields[position].data_type.kind) {
+        Ok(position)
+    } else {
+        Err(Error::invalid(format!(
+            "column {}: merge_map_with_keytime compares text, and {} is {}; name a STRING field in '{key}'",
+            field.name, fields[position].name, fields[position].data_type
+        )))
+    }
+}
+
+fn count_limit(options: &BTreeMap<String, String>, key: &str) -> Result<usize> {
+    option(options, key).map_or(Ok(i32::MAX as usize), |text| {
+        text.parse().map_err(|_| Error::invalid(format!("option '{key}': {text} is not a number of rows")))
+    })
+}
+
+fn null_keys(options: &BTreeMap<String, String>, key: &str) -> Result<NullKeys> {
+    match option(options, key).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("merge") => Ok(NullKeys::Merge),
+        Some("ignore") => Ok(NullKeys::Ignore),
+        Some("error") => Ok(NullKeys::Refuse),
+        Some(other) => Err(Error::invalid(format!("option '{key}': {other} is none of merge, ignore, error"))),
+    }
+}

@@ -1,0 +1,3 @@
+//! Which rows: from files to the rows of a table.
+
+pub mod fold;

@@ -42,12 +42,15 @@ impl Serialised for CompactThetaSketch {
     fn write(self) -> Result<Vec<u8>> {
         const FLAGS: usize = 5;
         const SINGLE: u8 = 0x20;
+        const SAMPLING: std::ops::Range<usize> = 12..16;
         let mut bytes = self.serialize();
-        // Java marks a sketch of one value.
-        if let (1, Some(flags)) = (self.num_retained(), bytes.get_mut(FLAGS))
-            && !self.is_estimation_mode()
-        {
-            *flags |= SINGLE;
+        // Two marks of Java's that readers may do without: a sketch of one value, and the sampling probability 1.
+        if self.num_retained() == 1 && !self.is_estimation_mode() {
+            if let Some(flags) = bytes.get_mut(FLAGS) {
+                *flags |= SINGLE;
+            }
+        } else if let Some(sampling) = bytes.get_mut(SAMPLING) {
+            sampling.copy_from_slice(&1.0_f32.to_le_bytes());
         }
         Ok(bytes)
     }

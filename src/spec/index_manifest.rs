@@ -140,3 +140,83 @@ fn decode_global_index(record: &Record<'_>) -> Result<GlobalIndexMeta> {
         source_meta: record.opt_bytes("_SOURCE_META")?.map(<[u8]>::to_vec),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::avro::json::{container, rows, schema};
+
+    const VECTORS: &[u8] = include_bytes!("testdata/java14-vectors.index-manifest");
+
+    #[test]
+    fn decode_when_deletion_vectors_then_ranges() {
+        let entries = decode_index_manifest(VECTORS).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(
+            entries[1],
+            IndexEntry {
+                kind: 0,
+                partition: [0; 12].into(),
+                bucket: 0,
+                index_type: "DELETION_VECTORS".to_owned(),
+                file_name: "index-007cd851-b6e5-48b9-b64a-315b7c188114-1".to_owned(),
+                file_size: 33,
+                row_count: 1,
+                dv_ranges: Some(vec![DvRange {
+                    data_file: "data-8c9dfba0-ecfa-478b-9964-35bfb9ae03cd-0.parquet".to_owned(),
+                    offset: 1,
+                    length: 24,
+                    cardinality: Some(2),
+                }]),
+                external_path: None,
+                global_index: None,
+            }
+        );
+    }
+
+    #[test]
+    fn decode_when_old_writer_then_fields_that_came_later_are_none() {
+        let entries = decode_index_manifest(include_bytes!("testdata/spark09-vectors.index-manifest")).unwrap();
+        assert_eq!(entries[0].dv_ranges.as_ref().unwrap()[0].cardinality, None);
+        assert_eq!((entries[0].file_size, entries[1].file_size), (31, 33));
+        assert_ne!(entries[0].partition, entries[1].partition);
+    }
+
+    #[test]
+    fn decode_when_global_index_then_its_range() {
+        let entries = decode_index_manifest(include_bytes!("testdata/java14-btree.index-manifest")).unwrap();
+        let index = entries[1].global_index.as_ref().unwrap();
+        assert_eq!((index.row_range_start, index.row_range_end, index.index_field_id), (0, 4, 2));
+        assert_eq!((index.extra_field_ids.as_ref(), index.source_meta.as_ref()), (None, None));
+        assert_eq!(index.index_meta.as_ref().unwrap().len(), 25);
+        assert_eq!((entries[1].index_type.as_str(), entries[1].dv_ranges.as_ref()), ("btree", None));
+    }
+
+    #[test]
+    fn decode_when_ranges_are_plain_records_then_same() {
+        let mut schema = schema(VECTORS);
+        let items = schema.pointer_mut("/fields/8/type/1/items").unwrap();
+        *items = items[1].clone();
+        let bytes = container(&schema, &rows(VECTORS), "null", <[u8]>::to_vec);
+        assert_eq!(decode_index_manifest(&bytes).unwrap(), decode_index_manifest(VECTORS).unwrap());
+    }
+
+    #[test]
+    fn decode_when_an_entry_is_wrong_then_error() {
+        for (pointer, value) in [
+            ("/_VERSION", json!(2)),
+            ("/_KIND", json!(1)),
+            ("/_FILE_NAME", json!(b"a/b")),
+            ("/_ROW_COUNT", json!(-1)),
+            ("/_DELETIONS_VECTORS_RANGES/0", json!(null)),
+            ("/_DELETIONS_VECTORS_RANGES/0/f1", json!(-1)),
+        ] {
+            let mut rows = rows(VECTORS);
+            *rows[1].pointer_mut(pointer).unwrap() = value;
+            let bytes = container(&schema(VECTORS), &rows, "null", <[u8]>::to_vec);
+            assert!(decode_index_manifest(&bytes).is_err(), "{pointer}");
+        }
+    }
+}

@@ -92,3 +92,64 @@ fn decode_meta(record: &Record<'_>) -> Result<ManifestMeta> {
         max_row_id: record.opt_long("_MAX_ROW_ID")?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::avro::json::{container, rows, schema};
+
+    const JAVA14: &[u8] = include_bytes!("testdata/java14.manifest-list");
+    const SPARK09: &[u8] = include_bytes!("testdata/spark09.manifest-list");
+
+    #[test]
+    fn decode_when_java_14_wrote_it_then_known_values() {
+        let metas = decode_manifest_list(JAVA14).unwrap();
+        assert_eq!(metas.len(), 3);
+        assert_eq!(
+            metas[1],
+            ManifestMeta {
+                file_name: "manifest-4ac09952-3547-4ec1-b97e-d16c7ee7a201-0".to_owned(),
+                file_size: 2094,
+                num_added_files: 1,
+                num_deleted_files: 0,
+                partition_stats: PartitionStats { min: vec![0; 12], max: vec![0; 12], null_counts: vec![] },
+                schema_id: 0,
+                min_bucket: Some(0),
+                max_bucket: Some(0),
+                min_level: Some(0),
+                max_level: Some(0),
+                min_row_id: Some(2),
+                max_row_id: Some(3),
+            }
+        );
+        assert_eq!((metas[2].num_deleted_files, metas[2].min_row_id, metas[2].max_row_id), (1, None, None));
+    }
+
+    #[test]
+    fn decode_when_spark_09_wrote_it_then_ranges_are_unknown() {
+        let metas = decode_manifest_list(SPARK09).unwrap();
+        assert_eq!(metas.iter().map(|meta| meta.file_size).collect::<Vec<_>>(), [1787, 1783, 1836, 1846]);
+        assert_eq!((metas[0].min_bucket, metas[0].max_level, metas[0].min_row_id), (None, None, None));
+    }
+
+    #[test]
+    fn decode_when_an_entry_is_wrong_then_error() {
+        for (field, value) in [
+            ("_VERSION", json!(1)),
+            ("_FILE_NAME", json!(b"../x")),
+            ("_FILE_NAME", json!([])),
+            ("_FILE_SIZE", json!(-1)),
+            ("_NUM_ADDED_FILES", json!(-1)),
+            ("_MIN_BUCKET", json!(1i64 << 33)),
+        ] {
+            let mut rows = rows(JAVA14);
+            rows[2][field] = value;
+            let bytes = container(&schema(JAVA14), &rows, "null", <[u8]>::to_vec);
+            assert!(decode_manifest_list(&bytes).is_err(), "{field}");
+        }
+        assert!(decode_manifest_list(b"").is_err());
+        assert!(decode_manifest_list(b"{}").is_err());
+    }
+}

@@ -111,13 +111,14 @@ impl Decompressor {
         let mut input = InBuffer::around(block);
         loop {
             let len = out.len();
-            if len - start as usize > limit {
-                return Err(too_big(len - start as usize));
-            }
             out.reserve(128 << 10);
             let mut output = OutBuffer::around_pos(out, len);
             let hint = context.decompress_stream(&mut output, &mut input).map_err(zstd_error)?;
             let written = output.pos() - len;
+            let grown = out.len() - start as usize;
+            if grown > limit {
+                return Err(too_big(grown));
+            }
             if input.pos() == block.len() && (hint == 0 || written == 0) {
                 return if hint == 0 { Ok(()) } else { Err(broken("it ends too early")) };
             }

@@ -57,7 +57,8 @@ impl<'a> Container<'a> {
 
 /// What stands before the blocks.
 pub(crate) struct Header<'a> {
-    schema: &'a [u8],
+    /// The writer's schema, as JSON.
+    pub(crate) schema: &'a [u8],
     /// How the blocks are compressed.
     pub(crate) codec: Codec,
     sync: &'a [u8],

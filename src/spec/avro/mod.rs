@@ -9,6 +9,8 @@
 mod codec;
 mod container;
 mod cursor;
+#[cfg(test)]
+pub(crate) mod json;
 mod schema;
 mod transcode;
 mod value;

@@ -341,13 +341,13 @@ mod tests {
                 {"name":"e","type":{"type":"enum","name":"c.e","symbols":["A","B"]}}]}"#,
         )
         .unwrap();
-        let bytes = [1, 1, 2, 1, 1, 1, 1, 0, 2, 2, b'k', 8, 0, 2];
-        let mut cursor = Cursor::new(&bytes);
-        schema.skip(schema.root(), &mut cursor).unwrap_err();
         let bytes = [1, 1, 2, 1, 1, 1, 1, 0, 2, 2, b'k', 8, 0, 2, 9];
         let mut cursor = Cursor::new(&bytes);
         schema.skip(schema.root(), &mut cursor).unwrap();
         assert_eq!(cursor.rest(), [9]);
+        for len in 0..bytes.len() - 1 {
+            assert!(schema.skip(schema.root(), &mut Cursor::new(&bytes[..len])).is_err());
+        }
     }
 
     #[test]

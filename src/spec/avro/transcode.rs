@@ -75,3 +75,108 @@ fn plain(data_type: &DataType) -> DataType {
         other => other.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_avro::compression::CompressionCodec;
+    use arrow_avro::writer::WriterBuilder;
+    use arrow_avro::writer::format::AvroOcfFormat;
+
+    use super::*;
+    use crate::spec::avro::json::rows;
+    use crate::spec::manifest::ManifestEntries;
+    use crate::spec::manifest::golden::entries_as_json;
+    use crate::spec::manifest_list::decode_manifest_list;
+
+    const AVRO: [&[u8]; 6] = [
+        include_bytes!("../testdata/flink13.manifest"),
+        include_bytes!("../testdata/java14-columns.manifest"),
+        include_bytes!("../testdata/spark09.manifest"),
+        include_bytes!("../testdata/embedded-index.manifest"),
+        include_bytes!("../testdata/extra-files.manifest"),
+        include_bytes!("../testdata/bzip2.manifest"),
+    ];
+
+    #[test]
+    fn rewrite_when_arrow_avro_reads_a_manifest_then_same_entries_as_ours() {
+        for bytes in AVRO {
+            let rewritten = rewrite(ReaderBuilder::new().build(std::io::Cursor::new(bytes)).unwrap()).unwrap();
+            let (theirs, ours) = (ManifestEntries::decode(&rewritten), ManifestEntries::decode(bytes));
+            assert_eq!(entries_as_json(&theirs.unwrap()), entries_as_json(&ours.unwrap()));
+        }
+    }
+
+    #[test]
+    fn to_avro_when_codec_is_xz_then_same_entries() {
+        let reader = ReaderBuilder::new().build(std::io::Cursor::new(AVRO[0])).unwrap();
+        let mut xz = Vec::new();
+        let mut writer = WriterBuilder::new(reader.schema().as_ref().clone())
+            .with_compression(Some(CompressionCodec::Xz))
+            .build::<_, AvroOcfFormat>(&mut xz)
+            .unwrap();
+        for batch in reader {
+            writer.write(&batch.unwrap()).unwrap();
+        }
+        writer.finish().unwrap();
+        drop(writer);
+        let entries = ManifestEntries::decode(&xz).unwrap();
+        assert_eq!(entries_as_json(&entries), entries_as_json(&ManifestEntries::decode(AVRO[0]).unwrap()));
+    }
+
+    #[test]
+    fn to_avro_when_orc_or_parquet_then_entries() {
+        for (bytes, extension) in [
+            (&include_bytes!("../testdata/orc.manifest")[..], "orc"),
+            (include_bytes!("../testdata/parquet.manifest"), "parquet"),
+        ] {
+            let entries = ManifestEntries::decode(bytes).unwrap();
+            assert_eq!(entries.len(), 1);
+            // A time of these years in milliseconds, whatever the unit of the file is.
+            assert_eq!(entries.creation_time[0] / 100_000_000_000, 17, "{extension}");
+            assert_eq!(
+                entries.value_stats.null_counts(0).len(),
+                rows(&to_avro(Bytes::from_static(bytes)).unwrap())[0]["_FILE"]["_VALUE_STATS"]["_NULL_COUNTS"]
+                    .as_array()
+                    .unwrap()
+                    .len()
+            );
+            println!("{:?}", entries_as_json(&entries));
+        }
+        for bytes in
+            [&include_bytes!("../testdata/orc.manifest-list")[..], include_bytes!("../testdata/parquet.manifest-list")]
+        {
+            let metas = decode_manifest_list(bytes).unwrap();
+            println!("{metas:?}");
+        }
+    }
+
+    #[test]
+    fn to_avro_when_file_is_empty_list_then_no_rows() {
+        for bytes in [
+            &include_bytes!("../testdata/orc-empty.manifest-list")[..],
+            include_bytes!("../testdata/parquet-empty.manifest-list"),
+        ] {
+            assert_eq!(decode_manifest_list(bytes).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn to_avro_when_bytes_are_broken_then_error_and_no_panic() {
+        for bytes in [
+            &include_bytes!("../testdata/orc.manifest")[..],
+            include_bytes!("../testdata/parquet.manifest"),
+            include_bytes!("../testdata/orc.manifest-list"),
+            include_bytes!("../testdata/parquet.manifest-list"),
+        ] {
+            for at in (0..bytes.len()).step_by(bytes.len() / 40) {
+                let mut broken = bytes.to_vec();
+                broken[at] ^= 0x10;
+                let _ = ManifestEntries::decode(&broken);
+                assert!(ManifestEntries::decode(&bytes[..at]).is_err());
+            }
+        }
+        for bytes in [&b""[..], b"PAR1", b"ORC", b"{}", b"Obj\x01"] {
+            assert!(to_avro(Bytes::from_static(bytes)).is_err());
+        }
+    }
+}

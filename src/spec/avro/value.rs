@@ -96,6 +96,12 @@ impl<'a> Record<'a> {
         at.and_then(|at| self.values.get(at)).unwrap_or(&Value::Null)
     }
 
+    /// The fields and their values.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Value<'a>)> {
+        self.fields.iter().map(|field| field.name.as_str()).zip(&self.values)
+    }
+
     fn wrong(&self, name: &str) -> Error {
         Error::corrupt(format!("{} in the field {name}", self.get(name).kind()))
     }

@@ -8,14 +8,25 @@ use crate::error::{Error, Result};
 
 impl BytesColumn {
     fn append(&mut self, other: &Self) -> Result<()> {
-        let offset = u32::try_from(self.data.len()).map_err(|_| too_big())?;
-        if u32::try_from(self.data.len() + other.data.len()).is_err() {
+        if other.equal > 0 && (self.is_empty() || (self.equal > 0 && self.data == other.data)) {
+            self.equal += other.equal;
+            self.data.clone_from(&other.data);
+            return Ok(());
+        }
+        let bytes = self.data.len() * self.equal.max(1) + other.data.len() * other.equal.max(1);
+        if u32::try_from(bytes).is_err() || !self.spell_out() {
             return Err(too_big());
         }
-        self.ends.reserve_exact(other.ends.len());
-        self.ends.extend(other.ends.iter().map(|end| end + offset));
-        self.data.reserve_exact(other.data.len());
-        self.data.extend_from_slice(&other.data);
+        let mut end = self.data.len();
+        self.ends.reserve_exact(other.len());
+        self.ends.extend((0..other.len()).map(|row| {
+            end += other.get(row).len();
+            end as u32
+        }));
+        self.data.reserve_exact(bytes - self.data.len());
+        for _ in 0..other.equal.max(1) {
+            self.data.extend_from_slice(&other.data);
+        }
         Ok(())
     }
 

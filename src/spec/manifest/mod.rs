@@ -8,6 +8,8 @@
 
 mod append;
 mod decode;
+#[cfg(test)]
+pub(crate) mod golden;
 mod program;
 
 use std::cmp::Ordering;
@@ -17,10 +19,12 @@ pub use decode::{EntryHeads, ManifestFile};
 
 use crate::error::{Error, Result};
 
-/// Byte strings, one after another in one buffer.
+/// Byte strings, one after another in one buffer. As long as all are equal, as keys of append tables are, only one is kept.
 #[derive(Clone, Debug, Default)]
 pub struct BytesColumn {
-    /// Where each string ends; string `i` starts where string `i - 1` ends.
+    /// The number of strings that `data` stands for while all are equal; 0 otherwise.
+    equal: usize,
+    /// Where each string ends; string `i` starts where string `i - 1` ends. Empty while all are equal.
     ends: Vec<u32>,
     data: Vec<u8>,
 }
@@ -28,21 +32,25 @@ pub struct BytesColumn {
 impl BytesColumn {
     /// Room for `rows` strings of `bytes` bytes altogether.
     pub fn with_capacity(rows: usize, bytes: usize) -> Self {
-        Self { ends: Vec::with_capacity(rows), data: Vec::with_capacity(bytes) }
+        Self { equal: 0, ends: Vec::with_capacity(rows), data: Vec::with_capacity(bytes) }
     }
 
     /// The number of strings.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.equal + self.ends.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// String `row`.
     pub fn get(&self, row: usize) -> &[u8] {
+        if self.equal > 0 {
+            assert!(row < self.equal, "row {row} of {}", self.equal);
+            return &self.data;
+        }
         let start = if row == 0 { 0 } else { self.ends[row - 1] as usize };
         &self.data[start..self.ends[row] as usize]
     }
@@ -50,6 +58,19 @@ impl BytesColumn {
     /// Adds a string. False, and nothing is added, when the column would pass 4 GB.
     #[must_use]
     pub fn push(&mut self, value: &[u8]) -> bool {
+        if self.ends.is_empty() {
+            if self.equal == 0 {
+                self.data.extend_from_slice(value);
+            } else if self.data != value {
+                return self.spell_out() && self.push_end(value);
+            }
+            self.equal += 1;
+            return true;
+        }
+        self.push_end(value)
+    }
+
+    fn push_end(&mut self, value: &[u8]) -> bool {
         match u32::try_from(self.data.len() + value.len()) {
             Ok(end) => {
                 self.data.extend_from_slice(value);
@@ -58,6 +79,24 @@ impl BytesColumn {
             }
             Err(_) => false,
         }
+    }
+
+    /// Writes down each of the equal strings.
+    fn spell_out(&mut self) -> bool {
+        let (rows, len) = (self.equal, self.data.len());
+        if rows == 0 {
+            return true;
+        }
+        if rows.checked_mul(len).is_none_or(|bytes| u32::try_from(bytes).is_err()) {
+            return false;
+        }
+        self.data.reserve(len * (rows - 1));
+        for _ in 1..rows {
+            self.data.extend_from_within(..len);
+        }
+        self.ends.extend((1..=rows).map(|row| (row * len) as u32));
+        self.equal = 0;
+        true
     }
 
     /// Bytes held in memory.

@@ -387,17 +387,7 @@ impl FileColumns {
         }
         columns.level.reserve_exact(rows);
         columns.file_source.reserve_exact(rows);
-        for column in [
-            &mut columns.file_name,
-            &mut columns.min_key,
-            &mut columns.max_key,
-            &mut columns.key_stats.min,
-            &mut columns.key_stats.max,
-            &mut columns.value_stats.min,
-            &mut columns.value_stats.max,
-        ] {
-            column.ends.reserve_exact(rows);
-        }
+        columns.file_name.ends.reserve_exact(rows);
         columns.key_stats.null_count_ends.reserve_exact(rows);
         columns.value_stats.null_count_ends.reserve_exact(rows);
         for lists in [&mut out.extra_files, &mut out.value_stats_cols, &mut out.write_cols] {

@@ -145,8 +145,8 @@ impl<V: Copy> Cells<V> {
         let is_valid = |row: usize| validity.is_none_or(|validity| validity.is_valid(row));
         let mut apply = |row: usize, group: u32, step: Step| {
             let group = group as usize;
-            let cell = Cell { value: &mut values[group], valid: &mut valid[group], started: &mut started[group] };
-            apply::<C, V>(cell, step, value(row), is_valid(row), &order);
+            let mut cell = Cell { value: &mut values[group], valid: &mut valid[group], started: &mut started[group] };
+            apply::<C, V>(&mut cell, step, value(row), is_valid(row), &order);
         };
         match rows.steps {
             // Named one by one so that the step is a constant in the loop.
@@ -161,7 +161,13 @@ impl<V: Copy> Cells<V> {
 }
 
 #[inline(always)]
-fn apply<C: Choice, V: Copy>(cell: Cell<'_, V>, step: Step, input: V, valid: bool, order: &impl Fn(V, V) -> Ordering) {
+fn apply<C: Choice, V: Copy>(
+    cell: &mut Cell<'_, V>,
+    step: Step,
+    input: V,
+    valid: bool,
+    order: &impl Fn(V, V) -> Ordering,
+) {
     let takes = match step {
         Step::Skip => false,
         Step::Set => true,

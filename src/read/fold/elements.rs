@@ -14,11 +14,12 @@ use arrow::datatypes::{DataType, FieldRef};
 use arrow_row::{RowConverter, Rows as Bytes, SortField};
 
 use super::cells::gather;
-use super::function::{Function, NestedUpdate, NullKeys};
+use super::function::{Function, NestedUpdate};
 use super::plan::ColumnPlan;
 use super::steps::{Step, Steps};
 use super::{Accumulator, FoldError, FoldResult, Rows, nulls, wrong_type};
 use crate::error::Error;
+use crate::options::NestedKeyNullStrategy;
 
 /// An element: its block and its position in the block's elements.
 type Place = (u32, u32);
@@ -185,44 +186,33 @@ enum ListFunction {
 /// `nested_update` with a key.
 #[derive(Debug)]
 struct Upsert {
-    keys: Vec<usize>,
-    limit: usize,
-    null_keys: NullKeys,
-    sequence: Option<usize>,
-    converter: Option<RowConverter>,
-    /// The sequence field of every block, comparable.
-    sequences: Vec<Bytes>,
+    update: NestedUpdate,
+    /// The sequence fields of every block, comparable; none: the later row wins.
+    sequence: Option<(RowConverter, Vec<Bytes>)>,
 }
 
 impl Upsert {
     fn try_new(update: &NestedUpdate, element: &FieldRef) -> FoldResult<Self> {
-        let converter = match update.sequence {
-            None => None,
-            Some(field) => {
-                let types = struct_types(element.data_type(), &[field])?;
-                Some(RowConverter::new(types.into_iter().map(SortField::new).collect())?)
-            }
+        let types = struct_types(element.data_type(), &update.sequence)?;
+        let sequence = if types.is_empty() {
+            None
+        } else {
+            Some((RowConverter::new(types.into_iter().map(SortField::new).collect())?, Vec::new()))
         };
-        Ok(Self {
-            keys: update.keys.clone(),
-            limit: update.limit,
-            null_keys: update.null_keys,
-            sequence: update.sequence,
-            converter,
-            sequences: Vec::new(),
-        })
+        Ok(Self { update: update.clone(), sequence })
     }
 
     fn push(&mut self, values: &ArrayRef) -> FoldResult<()> {
-        if let (Some(converter), Some(field)) = (&self.converter, self.sequence) {
-            self.sequences.push(converter.convert_columns(&struct_columns(values, &[field])?)?);
+        if let Some((converter, blocks)) = &mut self.sequence {
+            blocks.push(converter.convert_columns(&struct_columns(values, &self.update.sequence)?)?);
         }
         Ok(())
     }
 
     /// Whether the row takes the place of `there`.
     fn replaces(&self, row: Place, there: Place) -> bool {
-        let sequence = |(block, at): Place| self.sequences.get(block as usize).map(|bytes| bytes.row(at as usize));
+        let Some((_, blocks)) = &self.sequence else { return true };
+        let sequence = |(block, at): Place| blocks.get(block as usize).map(|bytes| bytes.row(at as usize));
         sequence(row) >= sequence(there)
     }
 
@@ -231,12 +221,12 @@ impl Upsert {
         if store.is_null(row) {
             return Ok(false);
         }
-        if self.null_keys == NullKeys::Merge {
+        if self.update.null_keys == NestedKeyNullStrategy::Merge {
             return Ok(true);
         }
         let rows = store.values(row.0).as_struct();
-        let null = self.keys.iter().any(|&key| rows.column(key).is_null(row.1 as usize));
-        if null && self.null_keys == NullKeys::Refuse {
+        let null = self.update.keys.iter().any(|&key| rows.column(key).is_null(row.1 as usize));
+        if null && self.update.null_keys == NestedKeyNullStrategy::Error {
             return Err(Error::invalid("a nested row has NULL in its nested key"));
         }
         Ok(!null)
@@ -254,7 +244,7 @@ impl Upsert {
             match index.get(key) {
                 Some(&place) if self.replaces(row, rows[place]) => rows[place] = row,
                 Some(_) => {}
-                None if at < first.len() || rows.len() < self.limit => {
+                None if at < first.len() || rows.len() < self.update.limit => {
                     index.insert(key, rows.len());
                     rows.push(row);
                 }

@@ -1,10 +1,8 @@
 //! The aggregate functions of the format: names, the types they take, their own options, whether they can retract
 //! (`spec/data.md 5.3`).
 
-use std::collections::BTreeMap;
-
-use super::options::{flag, list, option};
 use crate::error::{Error, Result};
+use crate::options::{NestedKeyNullStrategy, TableOptions};
 use crate::spec::{DataField, DataType, TypeKind};
 
 /// An aggregate function with its options, resolved against the type of its column.
@@ -52,20 +50,9 @@ pub(super) struct NestedUpdate {
     /// Most rows of the result.
     pub limit: usize,
     /// What becomes of a row with a NULL in its key.
-    pub null_keys: NullKeys,
-    /// Field whose smaller value loses against the row that is there.
-    pub sequence: Option<usize>,
-}
-
-/// `fields.<f>.nested-key-null-strategy`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NullKeys {
-    /// NULL is a key like any other.
-    Merge,
-    /// The row is left out.
-    Ignore,
-    /// The row is refused.
-    Refuse,
+    pub null_keys: NestedKeyNullStrategy,
+    /// Fields whose smaller values lose against the row that is there; empty: the later row wins.
+    pub sequence: Vec<usize>,
 }
 
 impl Function {
@@ -73,10 +60,8 @@ impl Function {
     ///
     /// # Errors
     /// Unsupported for a name that is no function, invalid for a type it can't take or an option that can't be right.
-    pub(super) fn resolve(name: &str, field: &DataField, options: &BTreeMap<String, String>) -> Result<Self> {
-        let key = |suffix: &str| format!("fields.{}.{suffix}", field.name);
-        let kind = &field.data_type.kind;
-        let distinct = || flag(options, &key("distinct"));
+    pub(super) fn resolve(name: &str, field: &DataField, options: &TableOptions) -> Result<Self> {
+        let column = field.name.as_str();
         let function = match name {
             "primary-key" => Self::PrimaryKey,
             "last_value" => Self::LastValue,
@@ -90,25 +75,23 @@ impl Function {
             "bool_and" => Self::BoolAnd,
             "bool_or" => Self::BoolOr,
             "listagg" => Self::ListAgg {
-                delimiter: options.get(&key("list-agg-delimiter")).map_or(",", String::as_str).to_owned(),
-                distinct: distinct()?,
+                delimiter: options.list_agg_delimiter(column).to_owned(),
+                distinct: options.distinct(column),
             },
-            "collect" => Self::Collect { distinct: distinct()? },
+            "collect" => Self::Collect { distinct: options.distinct(column) },
             "merge_map" => Self::MergeMap,
-            "merge_map_with_keytime" => Self::MergeMapWithKeyTime { time: key_time(field, options, &key("ts-field"))? },
+            "merge_map_with_keytime" => Self::MergeMapWithKeyTime { time: key_time(field, options)? },
             "nested_update" => Self::NestedUpdate(NestedUpdate {
-                keys: nested_fields(field, options, &key("nested-key"))?,
-                limit: count_limit(options, &key("count-limit"))?,
-                null_keys: null_keys(options, &key("nested-key-null-strategy"))?,
-                sequence: nested_fields(field, options, &key("nested-sequence-field"))?.first().copied(),
+                keys: nested_fields(field, "nested-key", &options.nested_key(column))?,
+                limit: usize::try_from(options.count_limit(column)).unwrap_or_default(),
+                null_keys: options.nested_key_null_strategy(column),
+                sequence: nested_fields(field, "nested-sequence-field", &options.nested_sequence_fields(column))?,
             }),
             "nested_partial_update" => {
-                let keys = nested_fields(field, options, &key("nested-key"))?;
+                let keys = nested_fields(field, "nested-key", &options.nested_key(column))?;
                 if keys.is_empty() {
                     return Err(Error::invalid(format!(
-                        "column {}: nested_partial_update needs the option '{}'",
-                        field.name,
-                        key("nested-key")
+                        "column {column}: nested_partial_update needs the option 'fields.{column}.nested-key'"
                     )));
                 }
                 Self::NestedPartialUpdate { keys }
@@ -119,12 +102,12 @@ impl Function {
             "rbm64" => Self::Roaring64,
             other => {
                 return Err(Error::unsupported(format!(
-                    "column {}: there is no aggregate function '{other}'; see the options '{}' and '{DEFAULT_FUNCTION}'",
-                    field.name,
-                    key(FUNCTION_SUFFIX)
+                    "column {column}: there is no aggregate function '{other}'; see the options \
+                     'fields.{column}.aggregate-function' and 'fields.default-aggregate-function'"
                 )));
             }
         };
+        let kind = &field.data_type.kind;
         if function.takes(kind) {
             Ok(function)
         } else {
@@ -145,8 +128,9 @@ impl Function {
             Self::ListAgg { .. } => matches!(kind, K::VarChar(_)),
             Self::Collect { .. } => matches!(kind, K::Array(_)),
             Self::MergeMap => matches!(kind, K::Map(..)),
-            Self::MergeMapWithKeyTime { .. } | Self::NestedUpdate(_) | Self::NestedPartialUpdate { .. } => {
-                value_row(kind).is_some()
+            Self::MergeMapWithKeyTime { .. } => matches!(kind, K::Map(..)) && value_row(kind).is_some(),
+            Self::NestedUpdate(_) | Self::NestedPartialUpdate { .. } => {
+                matches!(kind, K::Array(_)) && value_row(kind).is_some()
             }
             Self::Theta | Self::Hll | Self::Roaring32 | Self::Roaring64 => matches!(kind, K::VarBinary(_)),
         }
@@ -195,11 +179,6 @@ impl Function {
     }
 }
 
-/// The option of the function of columns that name none.
-pub(super) const DEFAULT_FUNCTION: &str = "fields.default-aggregate-function";
-/// The end of the option of a column's function.
-pub(super) const FUNCTION_SUFFIX: &str = "aggregate-function";
-
 fn is_number(kind: &TypeKind) -> bool {
     use TypeKind as K;
     matches!(kind, K::TinyInt | K::SmallInt | K::Int | K::BigInt | K::Float | K::Double | K::Decimal(..))
@@ -228,50 +207,39 @@ fn value_row(kind: &TypeKind) -> Option<&[DataField]> {
     }
 }
 
-fn nested_fields(field: &DataField, options: &BTreeMap<String, String>, key: &str) -> Result<Vec<usize>> {
-    let TypeKind::Array(_) = field.data_type.kind else { return Ok(Vec::new()) };
+fn nested_fields(field: &DataField, option: &str, names: &[String]) -> Result<Vec<usize>> {
+    // Another type is refused with the function's own message.
     let Some(fields) = value_row(&field.data_type.kind) else { return Ok(Vec::new()) };
-    let mut positions = Vec::new();
-    for name in list(options, key) {
-        positions.push(fields.iter().position(|field| field.name == name).ok_or_else(|| {
-            Error::invalid(format!("option '{key}': {name} is not a field of the rows of column {}", field.name))
-        })?);
-    }
-    Ok(positions)
+    names
+        .iter()
+        .map(|name| {
+            fields.iter().position(|field| field.name == *name).ok_or_else(|| {
+                Error::invalid(format!(
+                    "option 'fields.{column}.{option}': {name} is not a field of the rows of column {column}",
+                    column = field.name
+                ))
+            })
+        })
+        .collect()
 }
 
-fn key_time(field: &DataField, options: &BTreeMap<String, String>, key: &str) -> Result<usize> {
-    // Another type is refused with the function's own message.
-    let TypeKind::Map(..) = field.data_type.kind else { return Ok(0) };
+fn key_time(field: &DataField, options: &TableOptions) -> Result<usize> {
+    let column = &field.name;
     let Some(fields) = value_row(&field.data_type.kind) else { return Ok(0) };
-    let position = match option(options, key) {
+    let position = match options.ts_field(column) {
         Some(name) => fields.iter().position(|field| field.name == name),
         None => fields.len().checked_sub(1),
     };
     let position = position.ok_or_else(|| {
-        Error::invalid(format!("option '{key}': the rows of column {} have no such field", field.name))
+        Error::invalid(format!("option 'fields.{column}.ts-field': the rows of column {column} have no such field"))
     })?;
     if is_text(&fields[position].data_type.kind) {
         Ok(position)
     } else {
         Err(Error::invalid(format!(
-            "column {}: merge_map_with_keytime compares text, and {} is {}; name a STRING field in '{key}'",
-            field.name, fields[position].name, fields[position].data_type
+            "column {column}: merge_map_with_keytime compares text, and {} is {}; name a STRING field in \
+             'fields.{column}.ts-field'",
+            fields[position].name, fields[position].data_type
         )))
-    }
-}
-
-fn count_limit(options: &BTreeMap<String, String>, key: &str) -> Result<usize> {
-    option(options, key).map_or(Ok(i32::MAX as usize), |text| {
-        text.parse().map_err(|_| Error::invalid(format!("option '{key}': {text} is not a number of rows")))
-    })
-}
-
-fn null_keys(options: &BTreeMap<String, String>, key: &str) -> Result<NullKeys> {
-    match option(options, key).map(str::to_ascii_lowercase).as_deref() {
-        None | Some("merge") => Ok(NullKeys::Merge),
-        Some("ignore") => Ok(NullKeys::Ignore),
-        Some("error") => Ok(NullKeys::Refuse),
-        Some(other) => Err(Error::invalid(format!("option '{key}': {other} is none of merge, ignore, error"))),
     }
 }

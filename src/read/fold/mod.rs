@@ -14,14 +14,13 @@
 //! Accumulators keep flat vectors with one cell a group: values (`cells`, `number`), places of values in the blocks
 //! (`cells`), or what a function needs that has to keep more (`text`, `elements`, `entries`, `sketch`).
 //!
-//! May import: `error`, `spec`.
+//! May import: `error`, `options`, `spec`.
 
 mod cells;
 mod elements;
 mod entries;
 mod function;
 mod number;
-mod options;
 mod plan;
 mod roaring64;
 mod sequence;
@@ -30,9 +29,7 @@ mod steps;
 mod text;
 
 #[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod model;
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

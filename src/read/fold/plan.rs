@@ -1,10 +1,8 @@
 //! What a fold does with every column, resolved once a query from the schema and the options (`spec/data.md 5`).
 
-use std::collections::BTreeMap;
-
-use super::function::{DEFAULT_FUNCTION, FUNCTION_SUFFIX, Function};
-use super::options::{flag, list, names, option};
+use super::function::Function;
 use crate::error::{Error, Result};
+use crate::options::{MergeEngine, SequenceGroup, TableOptions};
 use crate::spec::{DataField, TableSchema};
 
 /// How rows of one key become one row, for the columns of one query.
@@ -94,15 +92,15 @@ impl FoldPlan {
     ///
     /// # Errors
     /// Invalid for options that contradict each other (`spec/data.md 5.2`), that name columns which do not exist, that give a
-    /// function a type it can't take, or whose sequence groups share a column; unsupported for an unknown merge engine or
-    /// function. Messages name the option and the column.
-    pub fn try_new(schema: &TableSchema, options: &BTreeMap<String, String>, outputs: &[usize]) -> Result<Self> {
-        let engine = engine(options)?;
+    /// function a type it can't take, or whose sequence groups share a column; unsupported for an unknown function. Messages
+    /// name the option and the column.
+    pub fn try_new(schema: &TableSchema, options: &TableOptions, outputs: &[usize]) -> Result<Self> {
+        let engine = engine(options);
         let groups = match engine {
             Engine::PartialUpdate { .. } => groups(schema, options)?,
             _ => Vec::new(),
         };
-        let engine = checked(engine, options, &groups)?;
+        check(engine, options)?;
         let mut columns = Vec::with_capacity(schema.fields.len());
         for (position, field) in schema.fields.iter().enumerate() {
             columns.push(column(schema, options, engine, &groups, position, field)?);
@@ -140,12 +138,6 @@ impl FoldPlan {
         &self.inputs
     }
 
-    /// Whether a fold needs the kinds of rows to be known; when false, only the last row's values count and any kind is kept.
-    pub fn folds_single_rows(&self) -> bool {
-        // Java skips the merge function for a key with one record (`spec/data.md 4.2`), in every engine.
-        false
-    }
-
     fn input(&mut self, column: usize) -> usize {
         self.inputs.iter().position(|&input| input == column).unwrap_or_else(|| {
             self.inputs.push(column);
@@ -175,66 +167,57 @@ impl Role {
 const REMOVE_ON_GROUP: &str = "partial-update.remove-record-on-sequence-group";
 const PARTIAL_REMOVE: &str = "partial-update.remove-record-on-delete";
 const AGGREGATION_REMOVE: &str = "aggregation.remove-record-on-delete";
-const IGNORE_DELETE: [&str; 4] =
-    ["ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"];
-const GROUP_SUFFIX: &str = ".sequence-group";
 
-fn engine(options: &BTreeMap<String, String>) -> Result<Engine> {
-    let key = IGNORE_DELETE.iter().find(|key| option(options, key).is_some());
-    let ignore_delete = key.map_or(Ok(false), |key| flag(options, key))?;
-    match option(options, "merge-engine").unwrap_or("deduplicate").to_ascii_lowercase().as_str() {
-        "deduplicate" => Ok(Engine::Deduplicate { ignore_delete }),
-        "first-row" => Ok(Engine::FirstRow { ignore_delete }),
-        "partial-update" => Ok(Engine::PartialUpdate {
+fn engine(options: &TableOptions) -> Engine {
+    let ignore_delete = options.ignore_delete;
+    match options.merge_engine {
+        MergeEngine::Deduplicate => Engine::Deduplicate { ignore_delete },
+        MergeEngine::FirstRow => Engine::FirstRow { ignore_delete },
+        MergeEngine::PartialUpdate => Engine::PartialUpdate {
             ignore_delete,
-            remove_on_delete: flag(options, PARTIAL_REMOVE)?,
-            grouped: false,
-        }),
-        "aggregation" => Ok(Engine::Aggregation { remove_on_delete: flag(options, AGGREGATION_REMOVE)? }),
-        other => Err(Error::unsupported(format!("option 'merge-engine': there is no engine '{other}'"))),
+            remove_on_delete: options.partial_update_remove_record_on_delete,
+            grouped: !options.sequence_groups.is_empty(),
+        },
+        MergeEngine::Aggregation => {
+            Engine::Aggregation { remove_on_delete: options.aggregation_remove_record_on_delete }
+        }
     }
 }
 
-/// Checks the engine's options against each other and says whether there are groups.
-fn checked(engine: Engine, options: &BTreeMap<String, String>, groups: &[Group]) -> Result<Engine> {
-    let Engine::PartialUpdate { ignore_delete, remove_on_delete, .. } = engine else { return Ok(engine) };
-    let removes = option(options, REMOVE_ON_GROUP).is_some();
+/// Checks the options of partial-update against each other.
+fn check(engine: Engine, options: &TableOptions) -> Result<()> {
+    let Engine::PartialUpdate { ignore_delete, remove_on_delete, grouped } = engine else { return Ok(()) };
+    let removing = &options.partial_update_remove_record_on_sequence_group;
     let conflict = |one: &str, other: &str| Err(Error::invalid(format!("'{one}' and '{other}' can't both be set")));
     if ignore_delete && remove_on_delete {
         return conflict("ignore-delete", PARTIAL_REMOVE);
     }
-    if ignore_delete && removes {
+    if ignore_delete && !removing.is_empty() {
         return conflict("ignore-delete", REMOVE_ON_GROUP);
     }
-    if remove_on_delete && !groups.is_empty() {
+    if remove_on_delete && grouped {
         return conflict(PARTIAL_REMOVE, "fields.<f>.sequence-group");
     }
-    for name in list(options, REMOVE_ON_GROUP) {
-        if !groups.iter().any(|group| group.names.iter().any(|sequence| sequence == name)) {
-            return Err(Error::invalid(format!(
-                "option '{REMOVE_ON_GROUP}': column {name} is not a sequence column of a group"
-            )));
-        }
+    match removing.iter().find(|name| !options.sequence_groups.iter().any(|group| group.sequence.contains(name))) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "option '{REMOVE_ON_GROUP}': column {name} is not a sequence column of a group"
+        ))),
     }
-    Ok(Engine::PartialUpdate { ignore_delete, remove_on_delete, grouped: !groups.is_empty() })
 }
 
-/// A sequence group as declared, in positions of the schema.
+/// A sequence group in positions of the schema.
 struct Group {
-    names: Vec<String>,
     sequence: Vec<usize>,
     followers: Vec<usize>,
     removes: bool,
 }
 
-fn groups(schema: &TableSchema, options: &BTreeMap<String, String>) -> Result<Vec<Group>> {
-    let removing = list(options, REMOVE_ON_GROUP);
-    let mut groups: Vec<Group> = Vec::new();
-    for (key, value) in options {
-        let Some(sequence) = key.strip_prefix("fields.").and_then(|key| key.strip_suffix(GROUP_SUFFIX)) else {
-            continue;
-        };
-        let positions = |names: &[&str]| -> Result<Vec<usize>> {
+fn groups(schema: &TableSchema, options: &TableOptions) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::with_capacity(options.sequence_groups.len());
+    for SequenceGroup { sequence, protected } in &options.sequence_groups {
+        let key = format!("fields.{}.sequence-group", sequence.join(","));
+        let positions = |names: &[String]| -> Result<Vec<usize>> {
             names
                 .iter()
                 .map(|name| {
@@ -244,12 +227,11 @@ fn groups(schema: &TableSchema, options: &BTreeMap<String, String>) -> Result<Ve
                 })
                 .collect()
         };
-        let sequence_names = names(sequence);
+        let removing = &options.partial_update_remove_record_on_sequence_group;
         let group = Group {
-            sequence: positions(&sequence_names)?,
-            followers: positions(&names(value))?,
-            removes: sequence_names.iter().any(|name| removing.contains(name)),
-            names: sequence_names.into_iter().map(str::to_owned).collect(),
+            sequence: positions(sequence)?,
+            followers: positions(protected)?,
+            removes: sequence.iter().any(|name| removing.contains(name)),
         };
         for &member in group.sequence.iter().chain(&group.followers) {
             let name = &schema.fields[member].name;
@@ -264,7 +246,7 @@ fn groups(schema: &TableSchema, options: &BTreeMap<String, String>) -> Result<Ve
             let twice = group.sequence.contains(&member) && group.followers.contains(&member);
             if taken || twice {
                 return Err(Error::invalid(format!(
-                    "option '{key}': column {name} is part of another sequence group; a column can follow one group only"
+                    "option '{key}': column {name} is part of a sequence group already; a column can follow one group only"
                 )));
             }
         }
@@ -275,14 +257,13 @@ fn groups(schema: &TableSchema, options: &BTreeMap<String, String>) -> Result<Ve
 
 fn column(
     schema: &TableSchema,
-    options: &BTreeMap<String, String>,
+    options: &TableOptions,
     engine: Engine,
     groups: &[Group],
     position: usize,
     field: &DataField,
 ) -> Result<ColumnPlan> {
-    let key = format!("fields.{}.{FUNCTION_SUFFIX}", field.name);
-    let named = option(options, &key).or_else(|| option(options, DEFAULT_FUNCTION));
+    let named = options.aggregate_function(&field.name).or(options.default_aggregate_function.as_deref());
     let resolve = |name: &str| Function::resolve(name, field, options);
     let follows = groups.iter().position(|group| group.followers.contains(&position));
     let sequence = groups.iter().position(|group| group.sequence.contains(&position));
@@ -292,7 +273,7 @@ fn column(
         match engine {
             Engine::Deduplicate { .. } | Engine::FirstRow { .. } => (Function::LastValue, Role::Free),
             Engine::Aggregation { .. } => {
-                if list(options, "sequence.field").contains(&field.name.as_str()) {
+                if options.sequence_fields.contains(&field.name) {
                     (Function::LastValue, Role::Free)
                 } else {
                     (resolve(named.unwrap_or("last_non_null_value"))?, Role::Free)
@@ -317,10 +298,12 @@ fn column(
             },
         }
     };
-    let ignore_key = format!("fields.{}.ignore-retract", field.name);
-    let ignore = flag(options, &ignore_key)?;
+    let ignore = options.ignore_retract(&field.name);
     if ignore && engine == (Engine::Aggregation { remove_on_delete: true }) {
-        return Err(Error::invalid(format!("'{ignore_key}' and '{AGGREGATION_REMOVE}' can't both be set")));
+        return Err(Error::invalid(format!(
+            "'fields.{}.ignore-retract' and '{AGGREGATION_REMOVE}' can't both be set",
+            field.name
+        )));
     }
     let retract = match (ignore, function.retracts()) {
         (true, _) => RetractRule::Ignore,

@@ -58,6 +58,9 @@ impl Serialised for CompactThetaSketch {
 
 impl Serialised for HllSketch {
     fn parse(bytes: &[u8]) -> Result<Self> {
+        if !registers_fit(bytes) {
+            return Err(Error::corrupt("an HLL sketch can't be read: a register is above 63"));
+        }
         Self::deserialize(bytes).map_err(|error| Error::corrupt("an HLL sketch can't be read").with_source(error))
     }
 
@@ -72,6 +75,20 @@ impl Serialised for HllSketch {
 
     fn write(self) -> Result<Vec<u8>> {
         Ok(self.serialize())
+    }
+}
+
+/// Whether the registers of an HLL image are what they can be, 0 to 63. The library takes it for granted.
+fn registers_fit(bytes: &[u8]) -> bool {
+    const HEADER: usize = 40;
+    const REGISTERS: u8 = 0b10;
+    // Byte 7: how values are kept, and the width of a register; byte 6: what is added to registers of 4 bits, whose 15
+    // stands for a value kept elsewhere.
+    let [_, _, _, _, _, _, least, mode, ..] = bytes else { return true };
+    match (mode & 0b11, mode >> 2 & 0b11) {
+        (REGISTERS, 0) => *least <= 63 - 14,
+        (REGISTERS, 2) => bytes.get(HEADER..).is_none_or(|registers| registers.iter().all(|&register| register <= 63)),
+        _ => true,
     }
 }
 
@@ -201,5 +218,77 @@ impl<S: Serialised> Accumulator for Sets<S> {
         // Sets in memory are about as long as their bytes.
         self.groups.capacity() * size_of::<Set<S>>()
             + 2 * self.blocks.iter().map(|block| block.get_array_memory_size()).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datasketches::theta::ThetaSketchBuilder;
+
+    use super::*;
+
+    /// Every kind of image: lists, hash sets, arrays of 4, 6 and 8 bits; exact and estimating.
+    fn hll(values: u64, data_type: HllType) -> Vec<u8> {
+        let mut sketch = HllSketch::new(11, data_type).unwrap();
+        (0..values).for_each(|value| sketch.update(value));
+        sketch.serialize()
+    }
+
+    fn theta(values: u64) -> Vec<u8> {
+        let mut sketch = ThetaSketchBuilder::default().lg_k(5).build().unwrap();
+        (0..values).for_each(|value| sketch.update(value));
+        sketch.compact(true).serialize()
+    }
+
+    fn bitmap(values: impl Iterator<Item = u32>) -> Vec<u8> {
+        let mut bitmap: RoaringBitmap = values.collect();
+        bitmap.optimize();
+        bitmap.write().unwrap()
+    }
+
+    /// Reads cut and changed bytes, and joins what can be read.
+    fn damage<S: Serialised>(good: &[u8]) {
+        for cut in 0..good.len() {
+            let _ = S::parse(&good[..cut]);
+        }
+        let step = (good.len() / 200).max(1);
+        for at in (0..good.len().min(64)).chain((64..good.len()).step_by(step)) {
+            for change in [1, 0x10, 0x80, 0xff] {
+                let mut bad = good.to_vec();
+                bad[at] ^= change;
+                let Ok(bad) = S::parse(&bad) else { continue };
+                if let Ok(joined) = S::union(bad, S::parse(good).unwrap()) {
+                    let _ = joined.write();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parse_when_bytes_are_damaged_then_no_panic() {
+        for values in [0, 5, 100, 5000] {
+            for data_type in [HllType::Hll4, HllType::Hll6, HllType::Hll8] {
+                damage::<HllSketch>(&hll(values, data_type));
+            }
+        }
+        for values in [0, 1, 20, 500] {
+            damage::<CompactThetaSketch>(&theta(values));
+        }
+        damage::<RoaringBitmap>(&bitmap((0..5000).chain((70_000..90_000).step_by(3)).chain([1 << 31])));
+    }
+
+    #[test]
+    fn union_when_sketches_are_large_then_counts_add_up() {
+        let mut other = HllSketch::new(12, HllType::Hll8).unwrap();
+        (5000..10_000_u64).for_each(|value| other.update(value));
+        let union = HllSketch::union(HllSketch::parse(&hll(5000, HllType::Hll6)).unwrap(), other).unwrap();
+        let read = HllSketch::parse(&union.write().unwrap()).unwrap();
+        assert_eq!((read.target_type(), read.lg_config_k()), (HllType::Hll4, 11));
+        assert!((9000.0..11_000.0).contains(&read.estimate()), "{}", read.estimate());
+
+        let parse = |bytes: &[u8]| CompactThetaSketch::parse(bytes).unwrap();
+        let union = CompactThetaSketch::union(parse(&theta(500)), parse(&theta(1))).unwrap();
+        let read = parse(&union.write().unwrap());
+        assert!((200.0..1200.0).contains(&read.estimate()), "{}", read.estimate());
     }
 }

@@ -149,7 +149,7 @@ impl RowStates {
         let kinds = kinds.filter(|kinds| kinds.iter().any(|&kind| kind != 0));
         let retracts = kinds.is_some_and(|kinds| kinds.iter().any(|&kind| is_retract(kind)));
         for (order, sequence) in self.orders.iter_mut().zip(&plan.sequences) {
-            let columns: Vec<_> = sequence.inputs.iter().map(|&input| columns[input].clone()).collect();
+            let columns: Vec<_> = sequence.inputs.iter().map(|&input| ArrayRef::clone(&columns[input])).collect();
             order.push(&columns)?;
         }
         self.acts = None;

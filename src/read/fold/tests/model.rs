@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::fixtures::Table;
+use super::Table;
 
 /// A row: its key, its kind, and its values.
 #[derive(Clone, Debug)]

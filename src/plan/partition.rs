@@ -10,7 +10,7 @@ use datafusion::common::{Column as EngineColumn, DataFusionError, ScalarValue};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion_pruning::PruningPredicate;
+use datafusion_pruning::PruningPredicateBuilder;
 
 use super::Partition;
 use crate::error::{Error, Result};
@@ -78,11 +78,6 @@ impl PartitionFilter {
         &self.schema
     }
 
-    /// The partition columns.
-    pub(super) fn fields(&self) -> &[DataField] {
-        &self.fields
-    }
-
     /// Which of `rows` (serialized partition rows) satisfy all conjuncts. Errors of the predicate are errors.
     pub(super) fn evaluate(&self, rows: &[Arc<[u8]>]) -> Result<Vec<bool>> {
         let mut kept = vec![true; rows.len()];
@@ -145,7 +140,7 @@ pub(super) fn manifests_in(filter: &PartitionFilter, metas: &[ManifestMeta]) -> 
         return Ok(vec![true; metas.len()]);
     }
     let conjuncts = conjunction(filter.filters().iter().map(Arc::clone));
-    let Ok(predicate) = PruningPredicate::try_new(conjuncts, Arc::clone(filter.schema())) else {
+    let Ok(predicate) = PruningPredicateBuilder::new().with_file_schema(Arc::clone(filter.schema())).try_build(conjuncts) else {
         return Ok(vec![true; metas.len()]);
     };
     Ok(predicate.prune(&ManifestStatistics { filter, metas })?)

@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
-use datafusion_pruning::PruningPredicate;
+use datafusion_pruning::{PruningPredicate, PruningPredicateBuilder};
 
 use super::PlannedFile;
 use crate::error::Result;
@@ -51,7 +51,7 @@ impl StatsPruner {
             return Ok(None);
         }
         let filter = conjunction(filters.iter().map(Arc::clone));
-        let predicate = match PruningPredicate::try_new(filter, Arc::clone(schema)) {
+        let predicate = match PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(filter) {
             Ok(predicate) if !predicate.always_true() => predicate,
             // A condition that has no form over statistics prunes nothing.
             _ => return Ok(None),

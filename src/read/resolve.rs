@@ -79,7 +79,7 @@ pub async fn resolve(
     reader: Arc<dyn KeyReader>,
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<LiveRows> {
-    let mut reservation = MemoryConsumer::new("LakeResolve").register(pool);
+    let reservation = MemoryConsumer::new("LakeResolve").register(pool);
     let total: usize = section.files.iter().map(|file| file.file.rows() as usize).sum();
     reservation.try_grow(total / 8 * 2 + section.files.len() * 64)?;
 

@@ -172,6 +172,8 @@ fn state(
     let options = config.options_mut();
     // Without E a number is exact, as in Flink and Spark; with E the front end makes it a DOUBLE.
     options.sql_parser.parse_float_as_decimal = true;
+    // NULL is smaller than all values, as in Flink and Spark.
+    options.sql_parser.default_null_ordering = "nulls_min".to_owned();
     let time_zone = options.execution.time_zone.as_deref().unwrap_or("UTC");
     options.execution.time_zone = Some(zone::canonical(time_zone)?);
     if options.extensions.get::<PaimonSettings>().is_none() {

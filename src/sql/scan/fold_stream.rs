@@ -118,7 +118,7 @@ impl FoldWork {
             .collect();
         outputs.sort_unstable();
         outputs.dedup();
-        let fold = FoldPlan::try_new(&table, scan.table.options(), &outputs)?;
+        let fold = FoldPlan::try_new(&table, scan.table.settings(), &outputs)?;
         let folded: SchemaRef = Arc::new(Schema::new(
             outputs.iter().map(|&column| table.fields[column].to_arrow().with_nullable(true)).collect::<Vec<_>>(),
         ));

@@ -34,7 +34,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, stream::RecordBatchStreamAdapter,
 };
 use datafusion_datasource::source::DataSource;
-use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt};
 
 use self::prepare::{Preparation, Prepared};
 use self::unit::{Unit, UnitFactory};
@@ -86,7 +86,11 @@ impl LakeScanExec {
     }
 
     fn properties_of(units: &[Unit], partitions: usize) -> Arc<PlanProperties> {
-        let eq_properties = units.first().map_or_else(
+        // The unit whose files may hold NULL in most columns speaks for all.
+        let nullable = |unit: &&Unit| {
+            unit.template.eq_properties().schema().fields().iter().filter(|field| field.is_nullable()).count()
+        };
+        let eq_properties = units.iter().max_by_key(nullable).map_or_else(
             || EquivalenceProperties::new(Arc::new(arrow::datatypes::Schema::empty())),
             |unit| unit.template.eq_properties(),
         );

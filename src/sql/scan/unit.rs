@@ -3,7 +3,7 @@
 //! A unit keeps a source *template* without files, on which the optimizer's pushdowns work; the files are put in when the
 //! plan runs, after their live rows are known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema};
@@ -24,6 +24,7 @@ use object_store::ObjectMeta;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::error::{Error, Result};
+use crate::format::{FileFormat, FileScan};
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
@@ -53,18 +54,18 @@ impl FilePlace {
 /// What files of a unit share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct UnitKey {
-    format: String,
+    format: FileFormat,
     schema_id: i64,
     write_cols: Option<Arc<[String]>>,
 }
 
 impl UnitKey {
-    fn of(file: &PlannedFile) -> Self {
-        Self {
-            format: file.file.format().to_owned(),
+    fn of(file: &PlannedFile) -> Result<Self> {
+        Ok(Self {
+            format: FileFormat::of_file(file.file.name())?,
             schema_id: file.file.schema_id(),
             write_cols: file.file.write_cols().cloned(),
-        }
+        })
     }
 }
 
@@ -88,6 +89,7 @@ pub(crate) struct UnitFactory {
     /// For each column of the table, its position in `schema`.
     positions: Vec<usize>,
     parquet: TableParquetOptions,
+    options: Arc<BTreeMap<String, String>>,
     reader_factory: Arc<CachedParquetFileReaderFactory>,
 }
 
@@ -117,7 +119,8 @@ impl UnitFactory {
             Arc::clone(location.store()),
             runtime.cache_manager.get_file_metadata_cache(),
         ));
-        Ok(Self { table, url, schema, positions, parquet, reader_factory })
+        let options = Arc::new(table.options().clone());
+        Ok(Self { table, url, schema, positions, parquet, options, reader_factory })
     }
 
     /// The reader factory of Parquet files, which shares footers with the engine.
@@ -133,7 +136,7 @@ impl UnitFactory {
     /// The source template of files of `format` that hold `file_fields`, projected to `projection` of the table's columns.
     fn template(
         &self,
-        format: &str,
+        format: FileFormat,
         file_fields: &[DataField],
         projection: Option<&[usize]>,
         limit: Option<usize>,
@@ -150,7 +153,7 @@ impl UnitFactory {
     /// (system columns of the files), then the partition columns; `projection` picks of those.
     fn source(
         &self,
-        format: &str,
+        format: FileFormat,
         file_fields: &[DataField],
         extra: &[DataField],
         projection: Vec<usize>,
@@ -161,22 +164,18 @@ impl UnitFactory {
         wanted.extend_from_slice(extra);
         let mut file_fields = file_fields.to_vec();
         file_fields.extend_from_slice(extra);
-        let schema = if extra.is_empty() {
-            self.schema.clone()
-        } else {
-            let fields: Vec<FieldRef> = wanted.iter().map(|field| Arc::new(field.to_arrow())).collect();
-            SourceSchema::builder(Arc::new(Schema::new(fields)))
-                .with_table_partition_cols(self.schema.table_partition_cols().iter().map(Arc::clone).collect::<Vec<_>>())
-                .build()
-        };
         let adapter = Arc::new(FieldIdAdapterFactory::new(&wanted, &file_fields)?);
-        let source: Arc<dyn FileSource> = match format {
-            "parquet" => Arc::new(
+        let schema = SourceSchema::builder(Arc::clone(adapter.file_schema()))
+            .with_table_partition_cols(self.schema.table_partition_cols().iter().map(Arc::clone).collect::<Vec<_>>())
+            .build();
+        let source: Arc<dyn FileSource> = if format == FileFormat::Parquet && adapter.fits_parquet_source() {
+            Arc::new(
                 ParquetSource::new(schema)
                     .with_table_parquet_options(self.parquet.clone())
                     .with_parquet_file_reader_factory(Arc::clone(&self.reader_factory) as _),
-            ),
-            other => return Err(Error::unsupported(format!("files of format {other}"))),
+            )
+        } else {
+            Arc::new(FileScan::new(format, schema, file_fields, Arc::clone(&self.options)))
         };
         Ok(FileScanConfigBuilder::new(self.url.clone(), source)
             .with_projection_indices(Some(projection))?
@@ -195,7 +194,7 @@ impl UnitFactory {
         batch_size: usize,
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let Some(described) = self.partitioned_file(file, rows)? else { return Ok(None) };
-        let key = UnitKey::of(file);
+        let key = UnitKey::of(file)?;
         let extra = if kinds { vec![DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))] } else { Vec::new() };
         let file_columns = self.schema.file_schema().fields().len();
         let mut projection = names
@@ -206,7 +205,7 @@ impl UnitFactory {
             })
             .collect::<Result<Vec<_>>>()?;
         projection.extend((0..extra.len()).map(|index| file_columns + index));
-        let config = self.source(&key.format, &self.file_fields(&key).await?, &extra, projection)?;
+        let config = self.source(key.format, &self.file_fields(&key).await?, &extra, projection)?;
         let config = FileScanConfigBuilder::from(config)
             .with_file_groups(vec![FileGroup::new(vec![described])])
             .with_preserve_order(true)
@@ -235,13 +234,13 @@ impl UnitFactory {
             if !file.scan {
                 continue;
             }
-            let key = UnitKey::of(file);
+            let key = UnitKey::of(file)?;
             let unit = match known.get(&key) {
                 Some(unit) => *unit,
                 None => {
                     let fields = self.file_fields(&key).await?;
-                    let template = self.template(&key.format, &fields, projection, limit)?;
-                    units.push(Unit { template, files: Vec::new(), splittable: key.format == "parquet" });
+                    let template = self.template(key.format, &fields, projection, limit)?;
+                    units.push(Unit { template, files: Vec::new(), splittable: key.format == FileFormat::Parquet });
                     known.insert(key, units.len() - 1);
                     units.len() - 1
                 }
@@ -249,7 +248,7 @@ impl UnitFactory {
             units[unit].files.push(place);
         }
         if units.is_empty() {
-            let template = self.template("parquet", &self.table.schema().fields, projection, limit)?;
+            let template = self.template(FileFormat::Parquet, &self.table.schema().fields, projection, limit)?;
             units.push(Unit { template, files: Vec::new(), splittable: true });
         }
         Ok(units)

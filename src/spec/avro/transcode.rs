@@ -83,7 +83,6 @@ mod tests {
     use arrow_avro::writer::format::AvroOcfFormat;
 
     use super::*;
-    use crate::spec::avro::json::rows;
     use crate::spec::manifest::ManifestEntries;
     use crate::spec::manifest::golden::entries_as_json;
     use crate::spec::manifest_list::decode_manifest_list;
@@ -125,28 +124,52 @@ mod tests {
 
     #[test]
     fn to_avro_when_orc_or_parquet_then_entries() {
-        for (bytes, extension) in [
-            (&include_bytes!("../testdata/orc.manifest")[..], "orc"),
-            (include_bytes!("../testdata/parquet.manifest"), "parquet"),
+        // The same rows were inserted into three tables that differ in `manifest.format`.
+        let avro = ManifestEntries::decode(include_bytes!("../testdata/null.manifest")).unwrap();
+        for (bytes, name, time) in [
+            (
+                &include_bytes!("../testdata/orc.manifest")[..],
+                "data-c3653c86-f27b-45f2-98ee-1712f3544e9b-0.parquet",
+                1_795_985_988_666,
+            ),
+            (
+                include_bytes!("../testdata/parquet.manifest"),
+                "data-b2e9eb1d-5645-4c67-bcd7-f88c151e6d8e-0.parquet",
+                1_795_985_990_617,
+            ),
         ] {
             let entries = ManifestEntries::decode(bytes).unwrap();
-            assert_eq!(entries.len(), 1);
-            // A time of these years in milliseconds, whatever the unit of the file is.
-            assert_eq!(entries.creation_time[0] / 100_000_000_000, 17, "{extension}");
-            assert_eq!(
-                entries.value_stats.null_counts(0).len(),
-                rows(&to_avro(Bytes::from_static(bytes)).unwrap())[0]["_FILE"]["_VALUE_STATS"]["_NULL_COUNTS"]
-                    .as_array()
-                    .unwrap()
-                    .len()
-            );
-            println!("{:?}", entries_as_json(&entries));
+            assert_eq!(entries.file_name.get(0), name.as_bytes());
+            assert_eq!(entries.creation_time, [time]);
+            let (mut ours, mut expected) = (entries_as_json(&entries), entries_as_json(&avro));
+            for row in ours.iter_mut().chain(&mut expected) {
+                for field in ["_FILE_NAME", "_CREATION_TIME", "_FILE_SIZE"] {
+                    row["_FILE"][field].take();
+                }
+            }
+            assert_eq!(ours, expected);
         }
-        for bytes in
-            [&include_bytes!("../testdata/orc.manifest-list")[..], include_bytes!("../testdata/parquet.manifest-list")]
-        {
+    }
+
+    #[test]
+    fn to_avro_when_orc_or_parquet_then_manifest_list() {
+        for (bytes, name, size) in [
+            (
+                &include_bytes!("../testdata/orc.manifest-list")[..],
+                "manifest-8a8cef99-da5d-44ee-8245-ac75b18f0c32-0",
+                2850,
+            ),
+            (
+                include_bytes!("../testdata/parquet.manifest-list"),
+                "manifest-329d8199-9995-4a3f-b6b9-ac2f46edfc00-0",
+                8120,
+            ),
+        ] {
             let metas = decode_manifest_list(bytes).unwrap();
-            println!("{metas:?}");
+            assert_eq!(metas.len(), 1);
+            assert_eq!((metas[0].file_name.as_str(), metas[0].file_size), (name, size));
+            assert_eq!((metas[0].num_added_files, metas[0].min_bucket, metas[0].min_row_id), (1, Some(0), None));
+            assert_eq!(metas[0].partition_stats.min, [0; 12]);
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
@@ -14,8 +15,6 @@ use super::program::{FileColumns, HeadColumns, Program};
 use super::{Dictionary, ManifestEntries};
 use crate::error::{Error, Result};
 use crate::spec::avro::{Block, Container, Cursor, Decompressor, to_avro};
-
-use std::sync::Arc;
 
 /// Blocks of fewer bytes altogether, as they lie in the file, are not worth another thread.
 const BYTES_A_THREAD: usize = 512 << 10;

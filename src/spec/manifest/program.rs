@@ -135,16 +135,14 @@ impl Program {
         let value_stats = StatsProgram::compile(&schema, node_of(&file_steps, FilePart::ValueStats)?)?;
         for step in &file_steps {
             if let Some(FilePart::ExtraFiles | FilePart::ValueStatsCols | FilePart::WriteCols) = step.part {
-                check_text_list(&schema, step.node)?;
+                list_of(&schema, step.node, &Node::Bytes)?;
             }
         }
-        for (steps, parts) in [(&entry_steps, &HEAD_PARTS)] {
-            check_scalars(&schema, steps, parts, |part| match part {
-                HeadPart::Partition => Some(Node::Bytes),
-                HeadPart::File => None,
-                _ => Some(Node::Long),
-            })?;
-        }
+        check_scalars(&schema, &entry_steps, &HEAD_PARTS, |part| match part {
+            HeadPart::Partition => Some(Node::Bytes),
+            HeadPart::File => None,
+            _ => Some(Node::Long),
+        })?;
         check_scalars(&schema, &file_steps, &FILE_PARTS, |part| match part {
             FilePart::FileName | FilePart::MinKey | FilePart::MaxKey => Some(Node::Bytes),
             FilePart::EmbeddedIndex | FilePart::ExternalPath => Some(Node::Bytes),
@@ -465,6 +463,8 @@ impl TextLists {
         let key = match self.seen.get(encoded) {
             Some(key) => *key,
             None => {
+                // ORC and Parquet do not know that a name is never null.
+                let item = list_of(schema, node, &Node::Bytes)?;
                 let mut texts = Vec::new();
                 loop {
                     let count = reader.items()?;
@@ -472,6 +472,9 @@ impl TextLists {
                         break;
                     }
                     for _ in 0..count {
+                        if !item.present(&mut reader)? {
+                            return Err(Error::corrupt("null in a list of names"));
+                        }
                         texts.push(text(reader.bytes()?, "a list of names")?.to_owned());
                     }
                 }
@@ -555,13 +558,6 @@ fn list_of(schema: &Schema, list: NodeId, item: &Node) -> Result<Branches> {
         }
     }
     Err(Error::corrupt("the schema is not that of a manifest: wrong type of a list"))
-}
-
-fn check_text_list(schema: &Schema, list: NodeId) -> Result<()> {
-    if list_of(schema, list, &Node::Bytes)? == Branches::NONE {
-        return Ok(());
-    }
-    Err(Error::unsupported("a list of names that may be null"))
 }
 
 fn name_of<P: Copy + PartialEq>(parts: &[(&'static str, P)], part: P) -> &'static str {

@@ -429,16 +429,38 @@ impl<'a> Planner<'a> {
             return;
         }
         self.counters.pruned_by_value += all - scanned;
+        // Without `sequence.field` numbers tell which version is newer: what is older than all that is scanned can hide
+        // nothing of it.
+        let by_number = self.options.sequence_fields.is_empty() && !self.options.sequence_snapshot_ordering;
+        let oldest_scanned = runs
+            .iter()
+            .flatten()
+            .filter_map(|&index| files[index].as_ref())
+            .filter(|file| file.scan)
+            .map(|file| file.file.sequence_numbers().0)
+            .min();
+        let needed = |file: &PlannedFile| {
+            file.scan
+                || kind != SectionKind::Newest
+                || !by_number
+                || oldest_scanned.is_none_or(|oldest| file.file.sequence_numbers().1 >= oldest)
+        };
         let mut section = Section { kind, files: Vec::with_capacity(all), runs: Vec::with_capacity(runs.len()) };
         for run in runs {
             let mut placed = Vec::with_capacity(run.len());
             for &index in run {
-                if let Some(file) = files[index].take() {
+                if let Some(file) = files[index].take().filter(needed) {
                     placed.push(section.files.len());
                     section.files.push(file);
                 }
             }
-            section.runs.push(placed);
+            if !placed.is_empty() {
+                section.runs.push(placed);
+            }
+        }
+        if section.runs.len() == 1 && section.files.iter().all(|file| file.file.delete_rows() == Some(0)) {
+            plan.raw.extend(section.files.into_iter().filter(|file| file.scan));
+            return;
         }
         plan.sections.push(section);
     }

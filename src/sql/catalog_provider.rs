@@ -19,7 +19,7 @@ use super::provider::LakeTable;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind};
 use crate::store::Caches;
-use crate::table::{ObjectName, Table, VersionSpec};
+use crate::table::ObjectName;
 
 /// What the databases of a catalog share.
 #[derive(Debug)]
@@ -97,18 +97,7 @@ impl LakeSchema {
             Err(error) => return Err(error.into()),
         };
         let provider = match &object.version {
-            None => match table_version(&table)? {
-                None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
-                // Options keep the columns of today's schema (`spec/observed.md`, Reading).
-                Some(Travel::Version(version)) => match table.snapshot(Some(&version)).await? {
-                    Some(snapshot) => LakeTable::at(table, snapshot),
-                    None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
-                },
-                Some(Travel::Millis(millis)) => {
-                    let snapshot = table.snapshot_at(millis).await?;
-                    LakeTable::at(table, snapshot)
-                }
-            },
+            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
             Some(version) => {
                 let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
                     table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
@@ -151,35 +140,4 @@ impl SchemaProvider for LakeSchema {
         let Ok(object) = name.parse::<ObjectName>() else { return false };
         bridge::wait_for(async move { shared.catalog.table_exists(&database, &object.table).await }).unwrap_or(false)
     }
-}
-
-/// What the options of a table ask for other than its latest snapshot.
-enum Travel {
-    Version(VersionSpec),
-    Millis(i64),
-}
-
-/// The version that the options of `table` name; an error for what is not built.
-fn table_version(table: &Table) -> Result<Option<Travel>> {
-    let scan = &table.settings().scan;
-    if scan.is_latest() {
-        return Ok(None);
-    }
-    if let Some(id) = scan.snapshot_id {
-        return Ok(Some(Travel::Version(VersionSpec::Snapshot(id))));
-    }
-    if let Some(tag) = &scan.tag_name {
-        return Ok(Some(Travel::Version(VersionSpec::Tag(tag.clone()))));
-    }
-    if let Some(millis) = scan.timestamp_millis {
-        return Ok(Some(Travel::Millis(millis)));
-    }
-    if let Some(timestamp) = &scan.timestamp {
-        return Ok(Some(Travel::Version(VersionSpec::Timestamp(timestamp.clone()))));
-    }
-    let keys: Vec<&str> =
-        table.settings().iter().map(|(key, _)| key).filter(|key| key.starts_with("scan.") || key.starts_with("incremental")).collect();
-    Err(table
-        .at(Error::unsupported(format!("reading by the options {} is not supported in this version", keys.join(", "))))
-        .into())
 }

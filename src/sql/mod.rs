@@ -15,6 +15,7 @@ mod catalog_provider;
 mod catalogs;
 mod describe;
 mod dialect;
+mod factory;
 mod functions;
 pub(crate) mod hints;
 mod pins;
@@ -28,6 +29,7 @@ mod session;
 mod settings;
 mod statement;
 mod tokens;
+mod travel;
 mod types;
 mod zone;
 
@@ -35,6 +37,7 @@ mod zone;
 mod tests;
 
 pub use catalog_provider::{LakeCatalog, LakeSchema};
+pub use factory::LakeTableFactory;
 pub use provider::LakeTable;
 pub use scan::LakeScanExec;
 pub use session::{LakeSession, LakeSessionBuilder, ends_statement, register, split_statements};

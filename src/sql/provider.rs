@@ -14,6 +14,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::pins::SnapshotPins;
 use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
+use super::settings::PaimonSettings;
+use super::travel;
+use crate::options::TableOptions;
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::arrow_schema;
@@ -59,6 +62,19 @@ impl LakeTable {
         &self.table
     }
 
+    /// The table's options with what `SET paimon.*` lays over them.
+    fn options(&self, state: &dyn Session) -> Result<TableOptions> {
+        let settings = PaimonSettings::of(state.config_options());
+        if settings.is_empty() {
+            return Ok(self.table.settings().clone());
+        }
+        // A hint wins over the session.
+        let mut dynamic = settings;
+        dynamic.extend(self.table.dynamic_options().clone());
+        let named = |error| self.table.at(error);
+        Ok(TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)?)
+    }
+
     fn on_partitions(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();
         !columns.is_empty()
@@ -89,8 +105,10 @@ impl TableProvider for LakeTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let named = |error| self.table.at(error);
+        let options = self.options(state)?;
         let snapshot = match &self.snapshot {
             Some(snapshot) => Some(Arc::clone(snapshot)),
+            None if travel::is_asked(&options) => travel::snapshot(&self.table, &options).await?,
             None => self.pins.latest(&self.table, state.execution_props().query_execution_start_time).await?,
         };
         let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
@@ -101,11 +119,11 @@ impl TableProvider for LakeTable {
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: self.table.settings().scan.level0,
+            level0: options.scan.level0,
             top_level_only: false,
         };
         let plan = Arc::new(plan_scan(&self.table, snapshot, &request).await.map_err(named)?);
-        let options = state.config_options();
+        let config = state.config_options();
         let factory = Arc::new(
             UnitFactory::try_new(
                 Arc::clone(&self.table),
@@ -116,7 +134,7 @@ impl TableProvider for LakeTable {
         );
         let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;
         let files = plan.scanned().count();
-        let parts = plan.scanned_bytes() / (options.optimizer.repartition_file_min_size as u64).max(1);
+        let parts = plan.scanned_bytes() / (config.optimizer.repartition_file_min_size as u64).max(1);
         let partitions = state.config().target_partitions().min(files.max(parts as usize)).max(1);
         Ok(Arc::new(LakeScanExec::new(Arc::clone(&self.table), plan, factory, units, partitions, limit)))
     }

@@ -17,6 +17,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::factory::LakeTableFactory;
 use super::prepass::{self, Surroundings, idents, normalized};
 use super::relations::VersionGuard;
 use super::settings::PaimonSettings;
@@ -41,12 +42,16 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
         if extensions.get::<PaimonSettings>().is_none() {
             extensions.insert(PaimonSettings::default());
         }
+        state.table_factories_mut().insert(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()));
     }
     functions::register(context);
     context.register_relation_planner(Arc::new(VersionGuard))?;
     context.register_catalog(name, catalog);
     Ok(())
 }
+
+/// What `STORED AS` names the tables of a lake.
+const FACTORY: &str = "PAIMON";
 
 /// The statements of a text, in order, without the semicolons between them.
 ///
@@ -182,6 +187,7 @@ fn state(
     let mut builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_type_planner(Arc::new(FlinkTypePlanner))
+        .with_table_factory(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()))
         .with_relation_planners(vec![Arc::new(VersionGuard)]);
     if let Some(runtime) = runtime {
         builder = builder.with_runtime_env(runtime);

@@ -4,6 +4,7 @@ use arrow::array::{ArrayRef, BinaryViewArray, Float64Array, Int32Array, Int64Arr
 use arrow::compute::{CastOptions, cast, cast_with_options};
 
 use super::*;
+use crate::options::OptionValue;
 use crate::spec::binary_row::BinaryRowWriter;
 use crate::spec::datum::Datum;
 

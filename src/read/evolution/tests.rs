@@ -1,5 +1,6 @@
 //! The mapping inside the engine's own scans: files of an old schema, written here, read as the columns of a newer one.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -315,8 +316,8 @@ async fn scan_when_two_columns_of_one_type_exchanged_names_then_not_mixed_up() {
 fn fits_parquet_source_when_a_container_is_text_now_then_not() {
     let list = DataField::new(0, "l", nullable(TypeKind::Array(Box::new(nullable(TypeKind::Int)))));
     let text = DataField::new(0, "l", DataType::string());
-    assert!(!FieldIdAdapterFactory::new(&[text.clone()], &[list.clone()]).unwrap().fits_parquet_source());
-    assert!(FieldIdAdapterFactory::new(&[list.clone()], &[list]).unwrap().fits_parquet_source());
+    assert!(!FieldIdAdapterFactory::new(from_ref(&text), from_ref(&list)).unwrap().fits_parquet_source());
+    assert!(FieldIdAdapterFactory::new(from_ref(&list), from_ref(&list)).unwrap().fits_parquet_source());
     let bytes = DataField::new(1, "l", nullable(TypeKind::VarBinary(9)));
     let renamed = DataField { name: "m".to_owned(), ..bytes.clone() };
     let texts = DataField { name: "other".to_owned(), ..text.clone() };

@@ -40,7 +40,7 @@ use object_store::path::Path;
 use crate::error::{Error, Result};
 use crate::spec::DataField;
 
-pub(crate) use parquet::holds_nanoseconds;
+pub use parquet::holds_nanoseconds;
 pub use scan::FileScan;
 pub use variant::variant_to_json;
 

@@ -11,12 +11,18 @@
 //! May import: `error`, `spec`.
 
 mod avro;
+mod avro_blocks;
 pub(crate) mod conform;
+#[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One range is a selection, too.
+mod golden;
+pub(crate) mod literal;
 mod orc;
 mod parquet;
 mod rows;
 mod scan;
 mod text;
+mod values;
 mod variant;
 
 use std::any::Any;
@@ -34,6 +40,7 @@ use object_store::path::Path;
 use crate::error::{Error, Result};
 use crate::spec::DataField;
 
+pub use parquet::holds_nanoseconds;
 pub use scan::FileScan;
 pub use variant::variant_to_json;
 
@@ -135,6 +142,8 @@ pub struct FileRead {
     pub format: FileFormat,
     /// The columns to give, as the file's schema names and types them; a column that the file lacks is NULL.
     pub fields: Vec<DataField>,
+    /// Every column of the file in its order: CSV has no names. [`Self::fields`] are all of them when empty.
+    pub file_fields: Arc<[DataField]>,
     /// The rows to keep: ranges of positions in the file, ascending and disjoint. All when `None`.
     pub selection: Option<Vec<Range<u64>>>,
     /// The most rows a batch has.
@@ -150,7 +159,17 @@ impl FileRead {
     /// Unsupported when the format is not known.
     pub fn new(store: Arc<dyn ObjectStore>, path: Path, size: u64, fields: Vec<DataField>) -> Result<Self> {
         let format = FileFormat::of_file(path.as_ref())?;
-        Ok(Self { store, path, size, format, fields, selection: None, batch_size: 8192, options: Arc::default() })
+        Ok(Self {
+            store,
+            path,
+            size,
+            format,
+            fields,
+            file_fields: Arc::new([]),
+            selection: None,
+            batch_size: 8192,
+            options: Arc::default(),
+        })
     }
 
     /// Opens the file. Each batch has [`Self::fields`] in their order, in the arrow types of

@@ -26,7 +26,7 @@ use crate::spec::{DataField, DataType, TypeKind};
 
 /// Whether any column holds timestamps of more than 6 digits. Parquet keeps those as INT96, whose reader wraps silently where
 /// they leave the range of 64-bit nanoseconds; [`FileRead::open`] checks them, the engine's Parquet source does not.
-pub(crate) fn holds_nanoseconds(data_type: &DataType) -> bool {
+pub fn holds_nanoseconds(data_type: &DataType) -> bool {
     match &data_type.kind {
         TypeKind::Timestamp(precision) | TypeKind::TimestampLtz(precision) => *precision > 6,
         TypeKind::Array(inner) | TypeKind::Vector(inner, _) | TypeKind::Multiset(inner) => holds_nanoseconds(inner),

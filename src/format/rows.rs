@@ -72,6 +72,7 @@ pub(super) fn keep(batch: RecordBatch, start: u64, ranges: Option<&[Range<u64>]>
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init)] // One range is a selection, too.
 mod tests {
     use std::sync::Arc;
 

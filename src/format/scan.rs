@@ -90,6 +90,7 @@ impl FileSource for FileScan {
             fields: needed(&wanted, &self.file_fields, factory.as_ref())?,
             wanted,
             factory,
+            file_fields: Arc::clone(&self.file_fields),
             options: Arc::clone(&self.options),
             batch_size: self.batch_size,
         };
@@ -161,6 +162,7 @@ struct Opener {
     /// What to make of it.
     wanted: Arc<Schema>,
     factory: Arc<dyn PhysicalExprAdapterFactory>,
+    file_fields: Arc<[DataField]>,
     options: Arc<BTreeMap<String, String>>,
     batch_size: usize,
 }
@@ -175,6 +177,7 @@ impl FileOpener for Opener {
             size: file.object_meta.size,
             format: self.format,
             fields: self.fields.clone(),
+            file_fields: Arc::clone(&self.file_fields),
             selection: file.extensions.get::<ParquetRowSelection>().map(selected_rows),
             batch_size: self.batch_size,
             options: Arc::clone(&self.options),

@@ -288,6 +288,7 @@ fn null_of(target: &ArrowType) -> EngineResult<Arc<dyn PhysicalExpr>> {
     Ok(Arc::new(Literal::new(ScalarValue::try_from(target)?)))
 }
 
+#[derive(Clone, Copy)]
 struct Values<'a> {
     from: &'a DataType,
     to: &'a DataType,

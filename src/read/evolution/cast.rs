@@ -4,7 +4,7 @@
 //! below, `VARCHAR(n)` cuts and `CHAR(n)` pads, numbers and timestamps meet as seconds, cut towards zero. A text that does not
 //! parse and a decimal that overflows are errors that show the value. The session zone of LTZ conversions is UTC.
 //!
-//! May import: `error`, `spec`, `format::conform`.
+//! May import: `error`, `spec`, `format`.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use arrow::datatypes::{
     Time32MillisecondType,
 };
 
-use super::text::{self, MILLIS_PER_DAY};
 use crate::error::{Error, Result};
 use crate::format::conform::{Place, beyond_arrow, ticks_per_second, timestamp_ticks, timestamps_from};
+use crate::format::literal::{self as text, MILLIS_PER_DAY};
 use crate::spec::types::MAX_LENGTH;
 use crate::spec::{DataType, TypeKind};
 
@@ -502,4 +502,118 @@ fn precision_cut(ticks: i64, found: i64, precision: u8, cut: bool) -> Result<i64
     let per_milli = per_second / 1_000;
     let result = millis * i128::from(per_milli) + i128::from(nanos / (1_000_000 / per_milli));
     i64::try_from(result).map_err(|_| beyond_arrow(format!("{millis} ms since 1970-01-01")))
+}
+
+// What Java gives (Flink 1.20 with 1.3.1): the fixtures' group `evolution_casts`.
+#[cfg(test)]
+mod tests {
+    use arrow::array::{BinaryViewArray, StringViewArray, TimestampMillisecondArray, TimestampNanosecondArray};
+    use arrow::util::display::array_value_to_string;
+
+    use super::*;
+
+    fn kind(text: &str) -> DataType {
+        DataType::parse(text).unwrap()
+    }
+
+    /// The values cast, each as arrow prints it; NULL is empty.
+    fn shown(array: impl Array + 'static, from: &str, to: &str) -> Result<Vec<String>> {
+        let array: ArrayRef = Arc::new(array);
+        let (from, to) = (kind(from), kind(to));
+        let cast = super::cast(&array, &from, &to, Place::Column)?;
+        assert_eq!(cast.data_type(), &to.to_arrow());
+        assert_eq!(super::cast(&array, &from, &to, Place::Nested)?.data_type(), &to.to_arrow_nested());
+        Ok((0..cast.len()).map(|row| array_value_to_string(&cast, row).unwrap()).collect())
+    }
+
+    #[test]
+    fn cast_when_integer_then_wraps_pads_and_counts_seconds() {
+        let bigint = |to: &str| {
+            let values = vec![Some(7), Some(-9_223_372_036_854_775_807), Some(5_000_000_000), Some(0), None];
+            shown(Int64Array::from(values), "BIGINT", to)
+        };
+        assert_eq!(bigint("TINYINT").unwrap(), ["7", "1", "0", "0", ""]);
+        assert_eq!(bigint("SMALLINT").unwrap(), ["7", "1", "-3584", "0", ""]);
+        assert_eq!(bigint("INT").unwrap(), ["7", "1", "705032704", "0", ""]);
+        assert_eq!(bigint("VARCHAR(3)").unwrap(), ["7", "-92", "500", "0", ""]);
+        assert_eq!(bigint("CHAR(6)").unwrap(), ["7     ", "-92233", "500000", "0     ", ""]);
+        assert_eq!(bigint("BOOLEAN").unwrap(), ["true", "true", "true", "false", ""]);
+        assert_eq!(bigint("DECIMAL(30, 5)").unwrap()[1], "-9223372036854775807.00000");
+        let seconds = ["1970-01-01T00:00:07", "1970-01-01T00:00:01", "2128-06-11T08:53:20", "1970-01-01T00:00:00", ""];
+        assert_eq!(bigint("TIMESTAMP(6)").unwrap(), seconds);
+        let error = bigint("DECIMAL(8, 2)").unwrap_err().to_string();
+        assert!(error.contains("-9223372036854775807") && error.contains("DECIMAL(8, 2)"), "{error}");
+    }
+
+    #[test]
+    fn cast_when_floating_then_saturates_or_wraps() {
+        let double = |to: &str| {
+            let values = vec![1.5, -0.1, 1e20, 123_456_789.987, f64::NAN];
+            shown(Float64Array::from(values), "DOUBLE", to)
+        };
+        assert_eq!(double("TINYINT").unwrap(), ["1", "0", "-1", "21", "0"]);
+        assert_eq!(double("SMALLINT").unwrap(), ["1", "0", "-1", "-13035", "0"]);
+        assert_eq!(double("INT").unwrap(), ["1", "0", "2147483647", "123456789", "0"]);
+        assert_eq!(double("BIGINT").unwrap()[2], "9223372036854775807");
+        assert_eq!(double("STRING").unwrap(), ["1.5", "-0.1", "1.0E20", "1.23456789987E8", "NaN"]);
+        assert!(double("DECIMAL(30, 5)").is_err());
+        let finite = shown(Float64Array::from(vec![-0.1, 1e20]), "DOUBLE", "DECIMAL(30, 5)").unwrap();
+        assert_eq!(finite, ["-0.10000", "100000000000000000000.00000"]);
+    }
+
+    #[test]
+    fn cast_when_decimal_then_cut_rounded_or_refused() {
+        let decimal = |to: &str| {
+            let values = Decimal128Array::from_iter_values([1_500, -499, 9_999_999_999, 300_000]);
+            shown(values.with_precision_and_scale(10, 3).unwrap(), "DECIMAL(10, 3)", to)
+        };
+        assert_eq!(decimal("TINYINT").unwrap(), ["1", "0", "127", "44"]);
+        assert_eq!(decimal("DOUBLE").unwrap(), ["1.5", "-0.499", "9999999.999", "300.0"]);
+        assert_eq!(decimal("STRING").unwrap(), ["1.500", "-0.499", "9999999.999", "300.000"]);
+        assert_eq!(decimal("DECIMAL(20, 2)").unwrap(), ["1.50", "-0.50", "10000000.00", "300.00"]);
+        assert!(decimal("DECIMAL(5, 1)").unwrap_err().to_string().contains("9999999.999"));
+    }
+
+    #[test]
+    fn cast_when_timestamp_then_cut_to_seconds_towards_zero_and_to_days_towards_the_past() {
+        let ts3 =
+            |to: &str| shown(TimestampMillisecondArray::from(vec![1_709_210_096_789, -1]), "TIMESTAMP(3)", to).unwrap();
+        assert_eq!(ts3("TIMESTAMP(0)"), ["2024-02-29T12:34:56", "1970-01-01T00:00:00"]);
+        assert_eq!(ts3("TIMESTAMP(9)"), ["2024-02-29T12:34:56.789", "1969-12-31T23:59:59.999"]);
+        assert_eq!(ts3("TIMESTAMP(6) WITH LOCAL TIME ZONE")[1], "1969-12-31T23:59:59.999Z");
+        assert_eq!(ts3("DATE"), ["2024-02-29", "1969-12-31"]);
+        assert_eq!(ts3("TIME(0)"), ["12:34:56.789", "23:59:59.999"]);
+        assert_eq!(ts3("STRING"), ["2024-02-29 12:34:56.789", "1969-12-31 23:59:59.999"]);
+        assert_eq!(ts3("BIGINT"), ["1709210096", "0"]);
+        let ts9 = |to: &str| shown(TimestampNanosecondArray::from(vec![-1]), "TIMESTAMP(9)", to).unwrap();
+        assert_eq!(ts9("TIMESTAMP(3)"), ["1969-12-31T23:59:59.999"]);
+        assert_eq!(ts9("STRING"), ["1969-12-31 23:59:59.999999999"]);
+        let far = TimestampMillisecondArray::from(vec![253_402_300_799_999]);
+        assert!(shown(far, "TIMESTAMP(3)", "TIMESTAMP(9)").is_err());
+    }
+
+    #[test]
+    fn cast_when_text_then_strict_and_by_code_points() {
+        let text = |values: &[&str], to: &str| shown(StringViewArray::from_iter_values(values), "STRING", to);
+        assert_eq!(text(&["long enough", "é😀x", ""], "VARCHAR(4)").unwrap(), ["long", "é😀x", ""]);
+        assert_eq!(text(&["long enough", "é😀x", ""], "CHAR(3)").unwrap(), ["lon", "é😀x", "   "]);
+        assert_eq!(text(&["é😀x", ""], "BINARY(5)").unwrap(), ["c3a9f09f98", "0000000000"]);
+        assert_eq!(text(&["é😀x", ""], "VARBINARY(4)").unwrap(), ["c3a9f09f", ""]);
+        assert_eq!(text(&["true", "f", "1", "NO"], "BOOLEAN").unwrap(), ["true", "false", "true", "false"]);
+        assert_eq!(text(&["12", " 5 "], "DOUBLE").unwrap(), ["12.0", "5.0"]);
+        assert_eq!(text(&["2024-02-29"], "TIMESTAMP(3)").unwrap(), ["2024-02-29T00:00:00"]);
+        for (bad, to) in [(" 5 ", "INT"), ("perhaps", "BOOLEAN"), ("no date", "DATE"), ("1234567890", "DECIMAL(5, 1)")]
+        {
+            assert!(text(&[bad], to).unwrap_err().to_string().contains(bad), "{bad}");
+        }
+        let bytes = BinaryViewArray::from_iter_values([&b"abc"[..], b"\xff"]);
+        assert_eq!(shown(bytes, "VARBINARY(6)", "STRING").unwrap(), ["abc", "\u{fffd}"]);
+    }
+
+    #[test]
+    fn supported_when_types_do_not_meet_then_not() {
+        for (from, to) in [("INT", "DATE"), ("DECIMAL(5, 1)", "BOOLEAN"), ("DOUBLE", "BOOLEAN"), ("DATE", "INT")] {
+            assert!(!supported(&kind(from), &kind(to)), "{from} to {to}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Schema evolution: files of any schema the table ever had, read as its columns of today (`spec/data.md 1.3`).
 //!
 //! [`FileMapping`] says for one file schema where each column comes from; it works on batches. [`FieldIdAdapterFactory`] does the
-//! same to expressions, inside the engine's scans. `cast` holds the casts, `text` the forms of values as text.
+//! same to expressions, inside the engine's scans. `cast` holds the casts.
 //!
 //! May import: `error`, `spec`, `format`.
 
@@ -10,7 +10,6 @@ pub(crate) mod cast;
 mod mapping;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use adapter::FieldIdAdapterFactory;
 pub use mapping::FileMapping;

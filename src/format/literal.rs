@@ -1,7 +1,7 @@
-//! Values to text and text to values, as the casts of `spec/metadata.md 2.6` do it on reading.
+//! Values to text and text to values: for the text formats, and for the casts of `spec/metadata.md 2.6` on reading.
 //!
 //! Text is strict: no blanks around it (but for FLOAT and DOUBLE), no leftovers; what does not parse is an error that shows the
-//! text. May import: `error`, `spec`.
+//! text. May import: `error`, `spec`, `conform` beside it.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use arrow::datatypes::{
 };
 use chrono::{Datelike, NaiveDate, NaiveTime, Timelike};
 
+use super::conform::{float_text, timestamp_ticks};
 use crate::error::{Error, Result};
-use crate::format::conform::{float_text, timestamp_ticks};
 use crate::spec::{DataType, TypeKind};
 
 /// Days from 0001-01-01 to 1970-01-01, chrono's count of them.
 const EPOCH_DAYS_FROM_CE: i32 = 719_163;
-pub(super) const MILLIS_PER_DAY: i64 = 86_400_000;
+pub(crate) const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// Writes the value of a row to a text.
 type Writer<'a> = Box<dyn Fn(usize, &mut String) -> Result<()> + 'a>;
@@ -27,7 +27,7 @@ type Writer<'a> = Box<dyn Fn(usize, &mut String) -> Result<()> + 'a>;
 ///
 /// # Errors
 /// Unsupported for a type without a text (`spec/metadata.md 2.6`).
-pub(super) fn writer<'a>(array: &'a ArrayRef, data_type: &'a DataType) -> Result<Writer<'a>> {
+pub(crate) fn writer<'a>(array: &'a ArrayRef, data_type: &'a DataType) -> Result<Writer<'a>> {
     let unsupported = || Error::unsupported(format!("{data_type} can't be read as text"));
     Ok(match &data_type.kind {
         TypeKind::Boolean => {
@@ -189,7 +189,7 @@ where
 }
 
 /// The plain digits of a decimal, its scale kept.
-pub(super) fn decimal_text(unscaled: i128, scale: u8, out: &mut String) {
+pub(crate) fn decimal_text(unscaled: i128, scale: u8, out: &mut String) {
     if unscaled < 0 {
         out.push('-');
     }
@@ -253,7 +253,7 @@ fn bad(text: &str, target: &str) -> Error {
 }
 
 /// `t true y yes 1` and `f false n no 0`, in any case.
-pub(super) fn parse_boolean(text: &str) -> Result<bool> {
+pub(crate) fn parse_boolean(text: &str) -> Result<bool> {
     match text.to_lowercase().as_str() {
         "t" | "true" | "y" | "yes" | "1" => Ok(true),
         "f" | "false" | "n" | "no" | "0" => Ok(false),
@@ -262,7 +262,7 @@ pub(super) fn parse_boolean(text: &str) -> Result<bool> {
 }
 
 /// An integer between `min` and `max`; a fraction of digits is cut.
-pub(super) fn parse_integer(text: &str, min: i64, max: i64, target: &str) -> Result<i64> {
+pub(crate) fn parse_integer(text: &str, min: i64, max: i64, target: &str) -> Result<i64> {
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -285,7 +285,7 @@ pub(super) fn parse_integer(text: &str, min: i64, max: i64, target: &str) -> Res
 }
 
 /// A DOUBLE as Java parses it: blanks around it and a suffix `d` or `f` are taken.
-pub(super) fn parse_double(text: &str) -> Result<f64> {
+pub(crate) fn parse_double(text: &str) -> Result<f64> {
     let trimmed = float_body(text);
     match trimmed {
         "NaN" | "+NaN" | "-NaN" => return Ok(f64::NAN),
@@ -297,7 +297,7 @@ pub(super) fn parse_double(text: &str) -> Result<f64> {
 }
 
 /// A FLOAT, as [`parse_double`].
-pub(super) fn parse_float(text: &str) -> Result<f32> {
+pub(crate) fn parse_float(text: &str) -> Result<f32> {
     let trimmed = float_body(text);
     match trimmed {
         "NaN" | "+NaN" | "-NaN" => return Ok(f32::NAN),
@@ -323,7 +323,7 @@ fn plain_float(text: &str) -> Option<&str> {
 ///
 /// # Errors
 /// Invalid when the text is no decimal, or one of more than `precision` digits.
-pub(super) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Result<i128> {
+pub(crate) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Result<i128> {
     let target = || format!("DECIMAL({precision}, {scale})");
     let wrong = || bad(text, &target());
     let (negative, rest) = match text.as_bytes().first() {
@@ -366,7 +366,7 @@ pub(super) fn parse_decimal(text: &str, precision: u8, scale: u8) -> Result<i128
 }
 
 /// Days since 1970-01-01 of `yyyy`, `yyyy-M` or `yyyy-M-d`; a time behind a blank is left out.
-pub(super) fn parse_date(text: &str) -> Result<i32> {
+pub(crate) fn parse_date(text: &str) -> Result<i32> {
     let wrong = || bad(text, "DATE");
     let body = match text.find(' ') {
         Some(at) if at > 0 => &text[..at],
@@ -380,14 +380,14 @@ pub(super) fn parse_date(text: &str) -> Result<i32> {
 }
 
 /// Milliseconds of the day of `H`, `H:m`, `H:m:s` or `H:m:s.fraction`.
-pub(super) fn parse_time(text: &str) -> Result<i32> {
+pub(crate) fn parse_time(text: &str) -> Result<i32> {
     let wrong = || bad(text, "TIME");
     let nanos = time_nanos(text, 1).ok_or_else(wrong)?;
     i32::try_from(nanos / 1_000_000).map_err(|_| wrong())
 }
 
 /// Seconds since 1970-01-01 and nanoseconds of the second of `yyyy-M-d`, alone or with ` H:m:s` and a fraction.
-pub(super) fn parse_timestamp(text: &str, target: &str) -> Result<(i64, i64)> {
+pub(crate) fn parse_timestamp(text: &str, target: &str) -> Result<(i64, i64)> {
     let wrong = || bad(text, target);
     let (date, time) = match text.split_once(' ') {
         Some((date, time)) => (date, Some(time)),

@@ -38,7 +38,7 @@ pub async fn plan_scan(table: &Arc<Table>, snapshot: Option<Arc<Snapshot>>, requ
     let started = Instant::now();
     let Some(snapshot) = snapshot else { return Ok(ScanPlan::default()) };
     let mut planner = Planner::try_new(table, request)?;
-    let metas = planner.manifest_list(&snapshot).await?;
+    let metas = Box::pin(planner.manifest_list(&snapshot)).await?;
     let metas = planner.prune_manifests(metas)?;
     let decoded = planner.read_manifests(&metas).await?;
     let files = planner.live_files(&decoded, &metas)?;
@@ -142,7 +142,7 @@ impl<'a> Planner<'a> {
         while let Some((i, name, opened)) = reads.try_next().await? {
             let entries = match opened {
                 Opened::Whole(entries) => {
-                    let entries = Arc::new(entries);
+                    let entries: Arc<ManifestEntries> = Arc::from(entries);
                     self.keep(&metas[i], &entries)?;
                     Decoded { entries, whole: true }
                 }
@@ -265,7 +265,7 @@ impl<'a> Planner<'a> {
         let bytes = read_manifest_file(self.table, name).await?;
         let entries = decode_index_manifest(&bytes).map_err(|error| error.with("index manifest", name.as_str()))?;
         // Data file names hold a UUID, so that a name is enough within a partition and bucket.
-        let mut vectors: HashMap<(Arc<[u8]>, i32, String), Arc<DeletionRef>> = HashMap::new();
+        let mut vectors: HashMap<FileName, Arc<DeletionRef>> = HashMap::new();
         let mut partitions = PartitionTable::default();
         for entry in entries {
             if entry.index_type != "DELETION_VECTORS" {
@@ -491,14 +491,20 @@ async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Res
 
 const DELETE: u8 = 1;
 
+/// Partition, bucket and name of a data file.
+type FileName = (Arc<[u8]>, i32, String);
+
 enum Opened {
-    Whole(ManifestEntries),
-    Heads(ManifestFile),
+    Whole(Box<ManifestEntries>),
+    Heads(Box<ManifestFile>),
 }
 
 fn open_manifest(bytes: Bytes, filtered: bool) -> Result<Opened> {
-    let file = ManifestFile::open(bytes)?;
-    if filtered { Ok(Opened::Heads(file)) } else { Ok(Opened::Whole(file.entries(None)?)) }
+    if filtered {
+        Ok(Opened::Heads(Box::new(ManifestFile::open(bytes)?)))
+    } else {
+        Ok(Opened::Whole(Box::new(ManifestEntries::decode_bytes(bytes)?)))
+    }
 }
 
 fn retain(files: Vec<PlannedFile>, keep: &[bool]) -> Vec<PlannedFile> {

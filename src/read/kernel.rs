@@ -21,6 +21,11 @@ impl Stretch<'_> {
     pub fn len(&self) -> usize {
         self.end - self.start
     }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
 }
 
 /// Which version of a key comes last in merge order (`spec/data.md 4.2`).
@@ -114,7 +119,7 @@ impl Dense {
         let (mut low, mut high, mut count) = (u64::MAX, 0, 0);
         for stretch in stretches {
             let Keys::U64(values) = stretch.keys else { return None };
-            if stretch.len() > 0 {
+            if !stretch.is_empty() {
                 low = low.min(values[stretch.start]);
                 high = high.max(values[stretch.end - 1]);
                 count += stretch.len() as u64;

@@ -21,7 +21,7 @@ use super::deletion::{self, DeletedRows};
 use super::evolution::FileMapping;
 use super::resolve::{KeyReader, MergeRules};
 use crate::error::{Error, Result};
-use crate::format::FileRead;
+use crate::format::{FileRead, holds_nanoseconds};
 use crate::options::MergeEngine;
 use crate::plan::{PlannedFile, Section};
 use crate::spec::DataField;
@@ -97,7 +97,8 @@ async fn open(
     let mapping = FileMapping::new(&wanted, &fields)?;
     let physical = mapping.physical_fields();
     let path = file.path(table.files())?;
-    if file.file.format() != "parquet" {
+    let nanoseconds = physical.iter().any(|field| holds_nanoseconds(&field.data_type));
+    if file.file.format() != "parquet" || nanoseconds {
         let read = FileRead::new(Arc::clone(table.files().store()), path, file.file.size(), physical)?;
         let batches = FileRead { batch_size, ..read }.open().await?;
         return Ok(batches.map(move |batch| mapping.apply(&batch?)).boxed());

@@ -17,11 +17,13 @@ use crate::table::Table;
 const REMEMBERED: usize = 64;
 
 type Pinned = Option<Arc<Snapshot>>;
+/// When a query began and what it has seen of each table.
+type Query = (DateTime<Utc>, HashMap<String, Pinned>);
 
 /// The latest snapshots that running queries have seen.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotPins {
-    queries: Mutex<Vec<(DateTime<Utc>, HashMap<String, Pinned>)>>,
+    queries: Mutex<Vec<Query>>,
 }
 
 impl SnapshotPins {

@@ -122,7 +122,7 @@ impl TableProvider for LakeTable {
             level0: options.scan.level0,
             top_level_only: false,
         };
-        let plan = Arc::new(plan_scan(&self.table, snapshot, &request).await.map_err(named)?);
+        let plan = Arc::new(Box::pin(plan_scan(&self.table, snapshot, &request)).await.map_err(named)?);
         let config = state.config_options();
         let factory = Arc::new(
             UnitFactory::try_new(

@@ -236,7 +236,7 @@ impl FieldIdAdapter {
             &self.physical,
             Arc::new(function.config_options().clone()),
         )?;
-        Ok(Some(convert(Arc::new(access), physical.data_type(), values, target, &field.name)))
+        Ok(Some(convert(Arc::new(access), physical.data_type(), &values, target, &field.name)))
     }
 }
 
@@ -299,7 +299,7 @@ struct Values<'a> {
 fn convert(
     child: Arc<dyn PhysicalExpr>,
     physical: &ArrowType,
-    values: Values<'_>,
+    values: &Values<'_>,
     target: ArrowType,
     column: &str,
 ) -> Arc<dyn PhysicalExpr> {

@@ -24,7 +24,7 @@ use object_store::ObjectMeta;
 use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::error::{Error, Result};
-use crate::format::{FileFormat, FileScan};
+use crate::format::{FileFormat, FileScan, holds_nanoseconds};
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
@@ -168,7 +168,10 @@ impl UnitFactory {
         let schema = SourceSchema::builder(Arc::clone(adapter.file_schema()))
             .with_table_partition_cols(self.schema.table_partition_cols().iter().map(Arc::clone).collect::<Vec<_>>())
             .build();
-        let source: Arc<dyn FileSource> = if format == FileFormat::Parquet && adapter.fits_parquet_source() {
+        // The engine's reader lets timestamps beyond its nanoseconds wrap.
+        let nanoseconds = file_fields.iter().any(|field| holds_nanoseconds(&field.data_type));
+        let by_engine = format == FileFormat::Parquet && adapter.fits_parquet_source() && !nanoseconds;
+        let source: Arc<dyn FileSource> = if by_engine {
             Arc::new(
                 ParquetSource::new(schema)
                     .with_table_parquet_options(self.parquet.clone())
@@ -240,7 +243,7 @@ impl UnitFactory {
                 None => {
                     let fields = self.file_fields(&key).await?;
                     let template = self.template(key.format, &fields, projection, limit)?;
-                    units.push(Unit { template, files: Vec::new(), splittable: key.format == FileFormat::Parquet });
+                    units.push(Unit::new(template));
                     known.insert(key, units.len() - 1);
                     units.len() - 1
                 }
@@ -249,7 +252,7 @@ impl UnitFactory {
         }
         if units.is_empty() {
             let template = self.template(FileFormat::Parquet, &self.table.schema().fields, projection, limit)?;
-            units.push(Unit { template, files: Vec::new(), splittable: true });
+            units.push(Unit::new(template));
         }
         Ok(units)
     }
@@ -286,6 +289,14 @@ impl UnitFactory {
 }
 
 impl Unit {
+    /// A unit without files.
+    fn new(template: Arc<dyn DataSource>) -> Self {
+        let splittable = template
+            .downcast_ref::<FileScanConfig>()
+            .is_some_and(|config| config.file_source().downcast_ref::<ParquetSource>().is_some());
+        Self { template, files: Vec::new(), splittable }
+    }
+
     /// The unit's source with its files, spread over `partitions` groups.
     pub(crate) fn with_files(
         &self,

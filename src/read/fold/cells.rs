@@ -11,6 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, make_array, new_empty
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::interleave;
 use arrow::datatypes::{ArrowNativeType, DataType};
+use arrow::util::bit_util::get_bit;
 
 use super::function::Function;
 use super::plan::ColumnPlan;
@@ -137,12 +138,28 @@ impl<V: Copy> Cells<V> {
         value: impl Fn(usize) -> V,
         order: impl Fn(V, V) -> Ordering,
     ) {
-        // Slices of one length: the loop below checks a group once.
+        // A loop of its own for each case: what is the same for all rows is then known outside of it.
+        match validity.filter(|validity| validity.null_count() > 0) {
+            None => self.run::<C>(rows, |_| true, value, order),
+            Some(validity) => {
+                let (bytes, offset) = (validity.inner().values(), validity.offset());
+                self.run::<C>(rows, move |row| get_bit(bytes, offset + row), value, order);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn run<C: Choice>(
+        &mut self,
+        rows: &Rows<'_>,
+        is_valid: impl Fn(usize) -> bool,
+        value: impl Fn(usize) -> V,
+        order: impl Fn(V, V) -> Ordering,
+    ) {
+        // Slices of one length: a group is checked once.
         let groups = self.values.len().min(self.valid.len()).min(self.started.len());
         let (values, valid) = (&mut self.values[..groups], &mut self.valid[..groups]);
         let started = &mut self.started[..groups];
-        let validity = validity.filter(|validity| validity.null_count() > 0);
-        let is_valid = |row: usize| validity.is_none_or(|validity| validity.is_valid(row));
         let mut apply = |row: usize, group: u32, step: Step| {
             let group = group as usize;
             let mut cell = Cell { value: &mut values[group], valid: &mut valid[group], started: &mut started[group] };
@@ -281,7 +298,8 @@ impl<N: Ordered + Send, C: Choice> Values<N, C> {
 impl<N: Ordered + Send, C: Choice> Accumulator for Values<N, C> {
     fn update(&mut self, rows: &Rows<'_>, column: &ArrayRef) -> FoldResult<()> {
         let values = natives::<N>(column, &self.data_type)?;
-        self.cells.update::<C>(rows, column.nulls(), |row| values[row], N::order);
+        let values: &[N] = &values;
+        self.cells.update::<C>(rows, column.nulls(), move |row| values[row], N::order);
         Ok(())
     }
 
@@ -360,7 +378,7 @@ impl<C: Choice> Accumulator for Places<C> {
         self.blocks.push(ArrayRef::clone(column));
         let block = rows.block;
         let order = |input, there| self.blocks.as_slice().order(input, there);
-        self.cells.update::<C>(rows, column.logical_nulls().as_ref(), |row| (block, row as u32), order);
+        self.cells.update::<C>(rows, column.logical_nulls().as_ref(), move |row| (block, row as u32), order);
         Ok(())
     }
 

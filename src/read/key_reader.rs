@@ -1,11 +1,8 @@
 //! Reads key columns of data files for resolving: Parquet through the engine's footer cache, others through `format`.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use bytes::Bytes;
-use datafusion::datasource::physical_plan::ParquetFileReaderFactory;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::PartitionedFile;
 use futures::future::BoxFuture;
@@ -13,12 +10,11 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use object_store::ObjectMeta;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
-use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStreamBuilder};
-use parquet::file::metadata::ParquetMetaData;
+use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 
 use super::deletion::{self, DeletedRows};
 use super::evolution::FileMapping;
+use super::parquet_reader::CheckedReaderFactory;
 use super::resolve::{KeyReader, MergeRules};
 use crate::error::{Error, Result};
 use crate::format::{FileRead, holds_nanoseconds};
@@ -32,12 +28,12 @@ use crate::table::Table;
 #[derive(Debug)]
 pub struct FileKeyReader {
     table: Arc<Table>,
-    parquet: Arc<dyn ParquetFileReaderFactory>,
+    parquet: Arc<CheckedReaderFactory>,
 }
 
 impl FileKeyReader {
     /// A reader of `table`'s files that takes footers of Parquet files from `parquet`.
-    pub fn new(table: Arc<Table>, parquet: Arc<dyn ParquetFileReaderFactory>) -> Self {
+    pub fn new(table: Arc<Table>, parquet: Arc<CheckedReaderFactory>) -> Self {
         Self { table, parquet }
     }
 }
@@ -63,29 +59,9 @@ impl KeyReader for FileKeyReader {
     }
 }
 
-/// The engine's reader, as one that the Parquet crate takes.
-struct SharedReader(Box<dyn AsyncFileReader + Send>);
-
-impl AsyncFileReader for SharedReader {
-    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
-        self.0.get_bytes(range)
-    }
-
-    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
-        self.0.get_byte_ranges(ranges)
-    }
-
-    fn get_metadata<'a>(
-        &'a mut self,
-        options: Option<&'a ArrowReaderOptions>,
-    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
-        self.0.get_metadata(options)
-    }
-}
-
 async fn open(
     table: Arc<Table>,
-    parquet: Arc<dyn ParquetFileReaderFactory>,
+    parquet: Arc<CheckedReaderFactory>,
     file: PlannedFile,
     wanted: Vec<DataField>,
     batch_size: usize,
@@ -110,7 +86,7 @@ async fn open(
         e_tag: None,
         version: None,
     });
-    let reader = SharedReader(parquet.create_reader(0, described, None, &ExecutionPlanMetricsSet::new())?);
+    let reader = parquet.reader(described, &ExecutionPlanMetricsSet::new())?;
     let read_error = |error| Error::corrupt("the Parquet file cannot be read").with_source(error);
     let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(read_error)?;
     let mut roots = Vec::with_capacity(physical.len());

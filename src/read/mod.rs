@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod key_reader;
 pub mod keys;
 pub mod live_rows;
+pub mod parquet_reader;
 pub mod resolve;
 #[cfg(test)]
 mod resolve_tests;

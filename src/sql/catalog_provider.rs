@@ -82,7 +82,11 @@ impl LakeSchema {
         let shared = &self.shared;
         let (name, hint) = split_options(name)?;
         options.extend(hint.unwrap_or_default());
-        let object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
+        let mut object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
+        if object.branch.is_none() {
+            // The option says what `t$branch_b` says.
+            object.branch = options.remove("branch").filter(|branch| branch != "main");
+        }
         if let Some(system_table) = &object.system_table {
             return not_impl_err!(
                 "system table {}.{name}: ${system_table} is not supported in this version",

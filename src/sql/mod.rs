@@ -13,6 +13,7 @@ mod bridge;
 mod case;
 mod catalog_provider;
 mod catalogs;
+mod coercion;
 mod describe;
 mod dialect;
 mod factory;

@@ -12,11 +12,13 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{
     EmptyRelation, Expr, LogicalPlan, LogicalPlanBuilder, ResetVariable, SetVariable, Statement as PlanStatement,
 };
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, cast};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::coercion::ExactBesideFloat;
 use super::factory::LakeTableFactory;
 use super::prepass::{self, Surroundings, idents, normalized};
 use super::relations::VersionGuard;
@@ -188,11 +190,19 @@ fn state(
         .with_config(config)
         .with_type_planner(Arc::new(FlinkTypePlanner))
         .with_table_factory(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()))
+        .with_analyzer_rules(analyzer_rules())
         .with_relation_planners(vec![Arc::new(VersionGuard)]);
     if let Some(runtime) = runtime {
         builder = builder.with_runtime_env(runtime);
     }
     Ok(builder.build())
+}
+
+/// The engine's rules, with ours before its coercion of types.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(ExactBesideFloat));
+    rules
 }
 
 /// A session over one or several catalogs. Clones share everything.

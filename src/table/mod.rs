@@ -69,7 +69,11 @@ impl Table {
         dynamic: BTreeMap<String, String>,
     ) -> Result<Arc<Self>> {
         let at = |error: Error| error.with("table", identifier.to_string());
-        check_readable(&schema.options).map_err(at)?;
+        let mut readable = schema.options.clone();
+        if let Some(branch) = files.branch() {
+            readable.insert("branch".to_owned(), branch.to_owned());
+        }
+        check_readable(&readable).map_err(at)?;
         let settings = TableOptions::new(&schema.options, &dynamic).map_err(at)?;
         // Files lie where the table was created to have them, whatever a session says.
         let layout = DataLayout::from_options(&schema.options).map_err(at)?;

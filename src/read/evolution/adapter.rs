@@ -188,7 +188,7 @@ impl FieldIdAdapter {
         Ok(convert(
             column,
             physical.data_type(),
-            Values { from: &source.data_type, to: &field.data_type, conversion, place: Place::Column },
+            &Values { from: &source.data_type, to: &field.data_type, conversion, place: Place::Column },
             target,
             &field.name,
         ))

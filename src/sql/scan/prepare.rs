@@ -139,7 +139,7 @@ async fn resolve_sections(
     metrics: &Metrics,
 ) -> Result<Vec<LiveRowsRef>> {
     let rules = Arc::new(MergeRules::of(&scan.table));
-    let reader = Arc::new(FileKeyReader::new(Arc::clone(&scan.table), Arc::clone(scan.factory.reader_factory()) as _));
+    let reader = Arc::new(FileKeyReader::new(Arc::clone(&scan.table), Arc::clone(scan.factory.reader_factory())));
     let pool = Arc::clone(context.memory_pool());
     let tasks = context.session_config().target_partitions().max(1);
     let mut resolved: Vec<(usize, LiveRowsRef)> = futures::stream::iter(0..scan.plan.sections.len())

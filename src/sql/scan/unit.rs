@@ -28,6 +28,7 @@ use crate::format::{FileFormat, FileScan, holds_nanoseconds};
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
+use crate::read::parquet_reader::CheckedReaderFactory;
 use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID};
 use crate::spec::{DataField, DataType, TypeKind};
 use crate::table::Table;
@@ -90,7 +91,7 @@ pub(crate) struct UnitFactory {
     positions: Vec<usize>,
     parquet: TableParquetOptions,
     options: Arc<BTreeMap<String, String>>,
-    reader_factory: Arc<CachedParquetFileReaderFactory>,
+    reader_factory: Arc<CheckedReaderFactory>,
 }
 
 impl UnitFactory {
@@ -115,16 +116,16 @@ impl UnitFactory {
             .iter()
             .map(|field| schema.table_schema().index_of(&field.name).map_err(Error::from))
             .collect::<Result<Vec<_>>>()?;
-        let reader_factory = Arc::new(CachedParquetFileReaderFactory::new(
+        let reader_factory = Arc::new(CheckedReaderFactory::new(Arc::new(CachedParquetFileReaderFactory::new(
             Arc::clone(location.store()),
             runtime.cache_manager.get_file_metadata_cache(),
-        ));
+        ))));
         let options = Arc::new(table.options().clone());
         Ok(Self { table, url, schema, positions, parquet, options, reader_factory })
     }
 
     /// The reader factory of Parquet files, which shares footers with the engine.
-    pub(crate) fn reader_factory(&self) -> &Arc<CachedParquetFileReaderFactory> {
+    pub(crate) fn reader_factory(&self) -> &Arc<CheckedReaderFactory> {
         &self.reader_factory
     }
 

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use datafusion::common::DFSchema;
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, col, lit, not};
 use datafusion::physical_expr::create_physical_expr;
 use serde_json::json;
@@ -45,8 +46,12 @@ async fn open(root: &StoreLocation, keys: &[&str], options: &[(&str, &str)]) -> 
 
 fn filter(table: &Table, filters: &[Expr]) -> Option<IndexFilter> {
     let schema = DFSchema::try_from(arrow_schema(&table.schema().fields).as_ref().clone()).unwrap();
-    let filters: Vec<_> =
-        filters.iter().map(|filter| create_physical_expr(filter, &schema, &ExecutionProps::new()).unwrap()).collect();
+    let filters: Vec<_> = filters
+        .iter()
+        .map(|filter| {
+            create_physical_expr(filter, &schema, &ExecutionProps::new(), &PhysicalPlanningContext::default()).unwrap()
+        })
+        .collect();
     IndexFilter::try_new(table.schema(), table.settings(), &filters)
 }
 
@@ -99,7 +104,7 @@ fn rows(rows: &[u32]) -> Option<IndexAnswer> {
 
 /// The container, with the name of column `n` as it was when a file of schema 2 was written.
 fn renamed() -> PlannedFile {
-    let at = MIXED.windows(17).position(|bytes| bytes == b"\0\x01n\0\0\0\x01\0\x0crange-bit").unwrap();
+    let at = MIXED.windows(3).position(|bytes| bytes == b"\0\x01n").unwrap();
     let mut bytes = MIXED.to_vec();
     bytes[at + 2] = b'q';
     file(2, 40, Place::Embedded(bytes))
@@ -114,13 +119,13 @@ async fn prune_when_conditions_are_known_then_rows_or_skip() {
     let skip = Some(IndexAnswer::Skip);
     let remain = Some(IndexAnswer::Remain);
     for (filters, expected) in [
-        // n of the first rows: 27, 14, 1, 39.
+        // n of the first rows: 27, 14, 1, 38.
         (vec![n().eq(lit(27_i64))], rows(&[0])),
-        (vec![lit(38_i64).lt(n())], rows(&[3])),
+        (vec![lit(37_i64).lt(n())], rows(&[3])),
         (vec![n().gt(lit(1_000_i64))], skip.clone()),
         (vec![n().gt_eq(lit(1_000_i64)).and(col("w").eq(lit("x")))], skip.clone()),
         (vec![n().is_null()], rows(&[8, 17, 26, 35])),
-        (vec![n().between(lit(26_i64), lit(28_i64))], rows(&[0])),
+        (vec![n().between(lit(26_i64), lit(28_i64))], rows(&[0, 23, 27])),
         (vec![n().gt(lit(26_i64)), n().lt(lit(28_i64))], rows(&[0])),
         (vec![n().in_list(vec![lit(27_i64), lit(14_i64), lit(-99_i64)], false)], rows(&[0, 1])),
         (vec![n().eq(lit(27_i64)).or(n().eq(lit(1_i64)))], rows(&[0, 2])),
@@ -145,8 +150,8 @@ async fn try_new_when_no_index_can_tell_then_none() {
     for unknown in [
         (col("number") + lit(1_i64)).eq(lit(2_i64)),
         col("number").eq(lit(27_i64)).or((col("number") + lit(1_i64)).eq(lit(2_i64))),
-        col("number").eq(lit(None::<i64>)),
-        col("number").in_list(vec![lit(1_i64), lit(None::<i64>)], true),
+        col("number").eq(lit(ScalarValue::Int64(None))),
+        col("number").in_list(vec![lit(1_i64), lit(ScalarValue::Int64(None))], true),
         col("p").eq(lit(1_i32)),
         col("number").eq(lit(27_i32)),
         not(col("number").eq(lit(27_i64))),

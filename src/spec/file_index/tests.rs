@@ -43,7 +43,12 @@ fn column(name: &str) -> (ValueType, Vec<Option<ArrayRef>>) {
             "d" => Arc::new(Float64Array::from(vec![value.as_f64().unwrap()])),
             "b" => Arc::new(BooleanArray::from(vec![value.as_bool().unwrap()])),
             "dt" => cast(&text(value), &ArrowType::Date32).unwrap(),
-            "t" => cast(&text(value), &ArrowType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None)).unwrap(),
+            "t" => {
+                // Java leaves out seconds that are zero.
+                let seconds = format!("{}:00", value.as_str().unwrap());
+                let text: ArrayRef = Arc::new(StringViewArray::from_iter_values([seconds]));
+                cast(&text, &ArrowType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None)).unwrap()
+            }
             _ => text(value),
         }
     };

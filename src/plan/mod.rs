@@ -13,6 +13,7 @@
 //! May import: `spec`, `options`, `store`, `table`.
 
 mod bucket;
+mod file_index;
 mod manifests;
 mod partition;
 mod prune;
@@ -25,6 +26,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
 
+pub use file_index::{IndexFilter, IndexPruning};
 pub use manifests::plan_scan;
 pub use prune::StatsPruner;
 pub use section::{Section, SectionKind};

@@ -11,6 +11,7 @@ pub mod binary_row;
 pub mod bucket;
 pub mod datum;
 pub mod deletion_vector;
+pub mod file_index;
 pub mod index_manifest;
 pub mod manifest;
 pub mod manifest_list;

@@ -10,12 +10,14 @@ use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, TryStreamExt};
 
 use super::bucket::BucketFilter;
+use super::file_index::IndexFilter;
 use super::partition::{PartitionFilter, only_columns};
 use super::prune::{StatsPruner, StatsSource};
 use super::section::{Section, SectionKind, sections};
 use super::{DeletionRef, Partition, PlanCounters, PlannedFile, ScanPlan, ScanRequest};
 use crate::error::{Error, Result};
 use crate::options::{Level0, MergeEngine, TableOptions};
+use crate::spec::file_index::IndexAnswer;
 use crate::spec::index_manifest::decode_index_manifest;
 use crate::spec::manifest::{DataFile, ManifestEntries, ManifestFile};
 use crate::spec::manifest_list::{ManifestMeta, decode_manifest_list};
@@ -244,6 +246,7 @@ impl<'a> Planner<'a> {
                     partition: Arc::clone(partition),
                     deletion: None,
                     scan: true,
+                    candidates: None,
                 });
             }
         }
@@ -310,8 +313,8 @@ impl<'a> Planner<'a> {
                 Some(pruner) => pruner.keep(&files)?,
                 None => vec![true; files.len()],
             };
-            plan.raw = retain(files, &keep);
             self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+            plan.raw = self.ask_indexes(retain(files, &keep)).await?;
             self.counters.files = plan.raw.len();
             plan.counters = self.counters;
             return Ok(plan);
@@ -340,10 +343,31 @@ impl<'a> Planner<'a> {
         for (bucket, keep) in by_bucket(files, keep) {
             self.cut_bucket(bucket, &keep, &key_types, &mut plan)?;
         }
+        plan.raw = self.ask_indexes(std::mem::take(&mut plan.raw)).await?;
         self.counters.files = plan.raw.len() + plan.sections.iter().map(|section| section.files.len()).sum::<usize>();
         self.counters.fan_in = plan.sections.iter().map(|section| section.runs.len()).max().unwrap_or(0);
         plan.counters = self.counters;
         Ok(plan)
+    }
+
+    /// Leaves out raw files, and rows of them, that their file indexes rule out (`spec/data.md 10`).
+    async fn ask_indexes(&mut self, files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
+        let Some(filter) = IndexFilter::try_new(&self.schema, self.options, &self.request.filters) else {
+            return Ok(files);
+        };
+        let pruning = filter.prune(self.table, &files).await?;
+        self.counters.pruned_by_index += pruning.skipped;
+        self.counters.broken_indexes += pruning.broken_indexes;
+        let mut kept = Vec::with_capacity(files.len());
+        for (mut file, answer) in files.into_iter().zip(pruning.answers) {
+            match answer {
+                IndexAnswer::Skip => continue,
+                IndexAnswer::Remain => {}
+                IndexAnswer::Rows(rows) => file.candidates = Some(Arc::new(rows)),
+            }
+            kept.push(file);
+        }
+        Ok(kept)
     }
 
     /// The schemas that `files` were written with.

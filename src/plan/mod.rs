@@ -25,6 +25,7 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
+use roaring::RoaringBitmap;
 
 pub use file_index::{IndexFilter, IndexPruning};
 pub use manifests::plan_scan;
@@ -82,6 +83,8 @@ pub struct PlannedFile {
     pub deletion: Option<Arc<DeletionRef>>,
     /// False when the filters rule out all rows of the file, so that it only takes part in merging.
     pub scan: bool,
+    /// The rows that a file index leaves, a superset of those that satisfy the filters; `None` for all.
+    pub candidates: Option<Arc<RoaringBitmap>>,
 }
 
 impl PlannedFile {
@@ -126,6 +129,9 @@ impl ScanPlan {
         }
         let mut rows = 0;
         for file in &self.raw {
+            if file.candidates.is_some() {
+                return None;
+            }
             let deleted = match &file.deletion {
                 None => 0,
                 Some(deletion) => u64::try_from(deletion.range.cardinality?).ok()?,
@@ -166,6 +172,8 @@ pub struct PlanCounters {
     pub pruned_by_value: usize,
     /// Files left out by a file index.
     pub pruned_by_index: usize,
+    /// File indexes that could not be read and were not used.
+    pub broken_indexes: usize,
     /// Files waiting in the postpone bucket, invisible until they are compacted.
     pub postponed: usize,
     /// Files of the plan.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::BooleanBufferBuilder;
+use roaring::RoaringBitmap;
 
 use super::live_rows::FileRows;
 use crate::error::{Error, Result};
@@ -42,11 +43,24 @@ pub async fn load(table: &Table, file: &PlannedFile) -> Result<Option<Arc<Delete
     Ok(Some(Arc::new(vector)))
 }
 
-/// The live rows of a file of `rows` rows that `deleted` marks rows of.
-pub fn live_rows(deleted: &DeletedRows, rows: u64) -> Result<FileRows> {
+/// The rows of a file of `rows` rows that are neither deleted nor ruled out: those of `candidates`, or all.
+///
+/// # Errors
+/// Corrupt when a row beyond the end is marked.
+pub fn live_rows(
+    deleted: Option<&DeletedRows>,
+    candidates: Option<&RoaringBitmap>,
+    rows: u64,
+) -> Result<FileRows> {
     let mut mask = BooleanBufferBuilder::new(rows as usize);
-    mask.append_n(rows as usize, true);
-    for position in deleted.iter() {
+    mask.append_n(rows as usize, candidates.is_none());
+    for position in candidates.into_iter().flatten() {
+        if u64::from(position) >= rows {
+            return Err(Error::corrupt(format!("a file index names row {position} of a file of {rows} rows")));
+        }
+        mask.set_bit(position as usize, true);
+    }
+    for position in deleted.into_iter().flat_map(DeletedRows::iter) {
         if position >= rows {
             return Err(Error::corrupt(format!("a deletion vector marks row {position} of a file of {rows} rows")));
         }

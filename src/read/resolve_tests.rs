@@ -144,6 +144,7 @@ fn section(files: &[File], kind: SectionKind) -> Section {
             partition: Arc::clone(&partition),
             deletion: None,
             scan: true,
+            candidates: None,
         })
         .collect();
     let runs = (0..files.len()).map(|index| vec![index]).collect();

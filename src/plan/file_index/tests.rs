@@ -83,6 +83,7 @@ fn file(schema_id: i64, rows: i64, place: Place) -> PlannedFile {
         partition: Arc::new(partition),
         deletion: None,
         scan: true,
+        candidates: None,
     }
 }
 

@@ -110,18 +110,20 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
     Ok(Prepared { sources, fold })
 }
 
-/// The live rows of raw files: all but what their deletion vectors mark.
+/// The live rows of raw files: all but what their deletion vectors mark and what their indexes rule out.
 async fn raw_rows(scan: &LakeScanExec) -> Result<Vec<FileRows>> {
     let mut rows = vec![FileRows::All; scan.plan.raw.len()];
-    let marked: Vec<usize> = (0..rows.len()).filter(|&index| scan.plan.raw[index].deletion.is_some()).collect();
+    let marked: Vec<usize> = (0..rows.len())
+        .filter(|&index| scan.plan.raw[index].deletion.is_some() || scan.plan.raw[index].candidates.is_some())
+        .collect();
     let mut reads = futures::stream::iter(marked)
         .map(|index| {
             let table = Arc::clone(&scan.table);
             let file = scan.plan.raw[index].clone();
             async move {
                 let deleted = deletion::load(&table, &file).await?;
-                let live = deleted.map_or(Ok(FileRows::All), |deleted| deletion::live_rows(&deleted, file.file.rows()));
-                Ok::<_, Error>((index, live?))
+                let live = deletion::live_rows(deleted.as_deref(), file.candidates.as_deref(), file.file.rows())?;
+                Ok::<_, Error>((index, live))
             }
         })
         .buffer_unordered(8);

@@ -59,6 +59,9 @@ pub(super) fn fmt_scan(scan: &LakeScanExec, t: DisplayFormatType, f: &mut fmt::F
     if !pruned.is_empty() {
         write!(f, ", pruned=[{}]", pruned.join(", "))?;
     }
+    if counters.broken_indexes > 0 {
+        write!(f, ", broken_indexes={}", counters.broken_indexes)?;
+    }
     if counters.postponed > 0 {
         write!(f, ", postponed_files={}", counters.postponed)?;
     }

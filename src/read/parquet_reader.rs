@@ -14,8 +14,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
-use parquet::errors::Result as ParquetResult;
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData};
+
+/// How many rows a file has by its manifest entry: an extension of the engine's file descriptions. A footer that says
+/// something else is an error, so that a file that was cut or exchanged never gives fewer rows in silence.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedRows(pub u64);
 
 /// Readers of another factory, with their footers checked.
 #[derive(Debug)]
@@ -38,7 +43,8 @@ impl CheckedReaderFactory {
         file: PartitionedFile,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<CheckedReader> {
-        Ok(CheckedReader(self.inner.create_reader(0, file, None, metrics)?))
+        let expected = file.extension::<ExpectedRows>().copied();
+        Ok(CheckedReader { inner: self.inner.create_reader(0, file, None, metrics)?, expected })
     }
 }
 
@@ -50,28 +56,45 @@ impl ParquetFileReaderFactory for CheckedReaderFactory {
         metadata_size_hint: Option<usize>,
         metrics: &ExecutionPlanMetricsSet,
     ) -> datafusion::error::Result<Box<dyn AsyncFileReader + Send>> {
+        let expected = file.extension::<ExpectedRows>().copied();
         let inner = self.inner.create_reader(partition_index, file, metadata_size_hint, metrics)?;
-        Ok(Box::new(CheckedReader(inner)))
+        Ok(Box::new(CheckedReader { inner, expected }))
     }
 }
 
 /// A reader whose footer is checked.
-pub(crate) struct CheckedReader(Box<dyn AsyncFileReader + Send>);
+pub(crate) struct CheckedReader {
+    inner: Box<dyn AsyncFileReader + Send>,
+    expected: Option<ExpectedRows>,
+}
 
 impl AsyncFileReader for CheckedReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        self.0.get_bytes(range)
+        self.inner.get_bytes(range)
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
-        self.0.get_byte_ranges(ranges)
+        self.inner.get_byte_ranges(ranges)
     }
 
     fn get_metadata<'a>(
         &'a mut self,
         options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        self.0.get_metadata(options).map(|metadata| metadata.map(checked)).boxed()
+        let expected = self.expected;
+        self.inner
+            .get_metadata(options)
+            .map(move |metadata| {
+                let metadata = metadata?;
+                let rows = metadata.file_metadata().num_rows();
+                match expected {
+                    Some(ExpectedRows(expected)) if u64::try_from(rows) != Ok(expected) => Err(ParquetError::General(
+                        format!("the file has {rows} rows, its manifest entry says {expected}"),
+                    )),
+                    _ => Ok(checked(metadata)),
+                }
+            })
+            .boxed()
     }
 }
 

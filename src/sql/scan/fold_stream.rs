@@ -12,6 +12,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int8Type, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -202,6 +203,12 @@ struct Block {
     at: usize,
 }
 
+impl Block {
+    fn memory(&self) -> usize {
+        self.columns.iter().map(|column| column.get_array_memory_size()).sum::<usize>() + self.groups.len() * 8
+    }
+}
+
 struct SectionFold {
     shared: Arc<Shared>,
     section: usize,
@@ -209,6 +216,7 @@ struct SectionFold {
     runs: Vec<Run>,
     /// The first group that is not folded yet.
     next: u32,
+    reservation: MemoryReservation,
 }
 
 impl SectionFold {
@@ -230,7 +238,8 @@ impl SectionFold {
                 runs.push(Run { waiting, reading: None, block: None });
             }
         }
-        Ok(Self { shared, section, context, runs, next: groups.start })
+        let reservation = MemoryConsumer::new("LakeFold").register(context.memory_pool());
+        Ok(Self { shared, section, context, runs, next: groups.start, reservation })
     }
 
     fn into_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
@@ -255,6 +264,9 @@ impl SectionFold {
         for run in 0..self.runs.len() {
             self.fill(run).await?;
         }
+        let blocks: usize = self.runs.iter().filter_map(|run| run.block.as_ref()).map(Block::memory).sum();
+        // The blocks at hand, and as much again for the rows that come of them.
+        self.reservation.try_resize(blocks * 2)?;
         // No later block of a run has a group up to its last one.
         let Some(bound) = self.runs.iter().filter_map(|run| run.block.as_ref()?.groups.last()).min().copied() else {
             return Ok(None);

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
+use datafusion::common::{ColumnStatistics, DataFusionError, Result, Statistics, internal_err};
 use datafusion::common::stats::Precision;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -34,7 +34,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, stream::RecordBatchStreamAdapter,
 };
 use datafusion_datasource::source::DataSource;
-use futures::{StreamExt, TryFutureExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 
 use self::prepare::{Preparation, Prepared};
 use self::unit::{Unit, UnitFactory};
@@ -169,11 +169,13 @@ impl ExecutionPlan for LakeScanExec {
         let preparation = self.prepared.get_or_init(|| prepare::start(self, Arc::clone(&context))).clone();
         let schema = self.schema();
         let limit = self.limit;
+        let name = format!("table {}", self.table.identifier());
         let stream = async move {
             let prepared: Arc<Prepared> = preparation.await.map_err(prepare::shared_error)?;
             prepared.stream(partition, context)
         }
-        .try_flatten_stream();
+        .try_flatten_stream()
+        .map_err(move |error| named(error, &name));
         let stream = match limit {
             Some(limit) => limited(stream, limit).left_stream(),
             None => stream.right_stream(),
@@ -264,6 +266,11 @@ impl ExecutionPlan for LakeScanExec {
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self { prepared: Arc::new(OnceLock::new()), ..Arc::unwrap_or_clone(self) }))
     }
+}
+
+/// `error` with the table's name, unless it has it already.
+fn named(error: DataFusionError, name: &str) -> DataFusionError {
+    if error.to_string().contains(name) { error } else { error.context(name) }
 }
 
 /// At most `limit` rows of `stream`.

@@ -28,7 +28,7 @@ use crate::format::{FileFormat, FileScan, holds_nanoseconds};
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
-use crate::read::parquet_reader::CheckedReaderFactory;
+use crate::read::parquet_reader::{CheckedReaderFactory, ExpectedRows};
 use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID};
 use crate::spec::{DataField, DataType, TypeKind};
 use crate::table::Table;
@@ -277,7 +277,8 @@ impl UnitFactory {
             e_tag: None,
             version: None,
         })
-        .with_partition_values(file.partition.values.clone());
+        .with_partition_values(file.partition.values.clone())
+        .with_extension(ExpectedRows(file.file.rows()));
         Ok(match rows {
             FileRows::None => None,
             FileRows::All => Some(described),

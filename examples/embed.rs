@@ -1,4 +1,5 @@
-//! Tables of a lake in a stock `SessionContext`: opens the warehouse that lies beside this file and joins two of its tables.
+//! Tables of a lake in a stock `SessionContext`: opens the warehouse that lies beside this file and compares a table with
+//! what it was.
 //!
 //! ```sh
 //! cargo run --features cli --example embed

@@ -5,8 +5,8 @@
 //! There are three ways in, from the least to the most:
 //!
 //! 1. **A catalog in your own session.** [`sql::LakeCatalog`] goes into any `SessionContext`; tables are
-//!    `catalog.database.table`, and a name can carry a version or a branch: `"t@5"`, `"t@tag:x"`, `"t@ts:2024-01-02
-//!    10:00:00"`, `"t$branch_dev"`.
+//!    `catalog.database.table`, and a name can carry a version or a branch: `"t@5"`, `"t@tag:x"`,
+//!    `"t@ts:2024-01-02 10:00:00"`, `"t$branch_dev"`.
 //! 2. **[`register`]** opens the catalog by its options and adds what goes with it: functions, `SET paimon.*`, and
 //!    `CREATE EXTERNAL TABLE t STORED AS PAIMON LOCATION '..'` for a table without a catalog.
 //! 3. **[`LakeSession`]** adds the dialect of Flink and Spark: hints, `FOR VERSION AS OF`, `SHOW`, `DESCRIBE`, `USE`.
@@ -37,7 +37,7 @@
 //! ```
 //!
 //! Each step is a module: [`spec`] is the format itself, without I/O; [`store`] the files of a table; [`catalog`]
-//! databases and tables; [`table`] an open table at a version; [`plan`], [`read`] and [`format`] as above; [`sql`]
+//! databases and tables; [`table`] an open table at a version; [`plan`], [`read`] and [`mod@format`] as above; [`sql`]
 //! the engine's face of it all. [`options`] knows every option of the format and [`error`] is the one error type.
 //! Imports point one way only: `spec <- store <- {format, table} <- plan <- read <- sql`.
 //!

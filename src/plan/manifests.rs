@@ -72,6 +72,11 @@ impl<'a> Planner<'a> {
     fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
         let schema = Arc::clone(table.schema());
         let options = table.settings();
+        if options.data_evolution {
+            return Err(table.at(Error::unsupported(
+                "data-evolution.enabled: files that hold some of the columns of their rows can't be put together yet",
+            )));
+        }
         let partitions = PartitionFilter::try_new(
             &schema,
             &request.filters,

@@ -10,6 +10,7 @@ use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, TryStreamExt};
 
 use super::bucket::BucketFilter;
+use super::columns::{ColumnGroup, column_groups};
 use super::file_index::IndexFilter;
 use super::partition::{PartitionFilter, only_columns};
 use super::prune::{StatsPruner, StatsSource};
@@ -72,11 +73,6 @@ impl<'a> Planner<'a> {
     fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
         let schema = Arc::clone(table.schema());
         let options = table.settings();
-        if options.data_evolution {
-            return Err(table.at(Error::unsupported(
-                "data-evolution.enabled: files that hold some of the columns of their rows can't be put together yet",
-            )));
-        }
         let partitions = PartitionFilter::try_new(
             &schema,
             &request.filters,
@@ -318,9 +314,17 @@ impl<'a> Planner<'a> {
                 Some(pruner) => pruner.keep(&files)?,
                 None => vec![true; files.len()],
             };
-            self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
-            plan.raw = self.ask_indexes(retain(files, &keep)).await?;
-            self.counters.files = plan.raw.len();
+            if self.options.data_evolution {
+                self.group_columns(files, keep, &mut plan)?;
+            } else {
+                plan.raw = retain(files, &keep);
+                self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+            }
+            plan.raw = self.ask_indexes(std::mem::take(&mut plan.raw)).await?;
+            if self.request.row_ids {
+                plan.groups.extend(std::mem::take(&mut plan.raw).into_iter().map(ColumnGroup::single));
+            }
+            self.counters.files = plan.scanned().count();
             plan.counters = self.counters;
             return Ok(plan);
         }
@@ -373,6 +377,27 @@ impl<'a> Planner<'a> {
             kept.push(file);
         }
         Ok(kept)
+    }
+
+    /// Puts files that hold columns of the same rows into groups. What a file's statistics say of a column is no news where
+    /// a newer file holds that column, so nothing of a group is left out; a file alone is as any other.
+    fn group_columns(&mut self, files: Vec<PlannedFile>, keep: Vec<bool>, plan: &mut ScanPlan) -> Result<()> {
+        for (mut files, keep) in by_bucket(files, keep) {
+            for (file, keep) in files.iter_mut().zip(keep) {
+                file.scan = keep;
+            }
+            for mut group in column_groups(files)? {
+                match group.files.as_mut_slice() {
+                    [only] if !only.scan => self.counters.pruned_by_value += 1,
+                    [_] => plan.raw.append(&mut group.files),
+                    files => {
+                        files.iter_mut().for_each(|file| file.scan = true);
+                        plan.groups.push(group);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The schemas that `files` were written with.

@@ -16,10 +16,11 @@ use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
 use super::settings::PaimonSettings;
 use super::travel;
+use crate::error::Error;
 use crate::options::TableOptions;
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
-use crate::spec::types::arrow_schema;
+use crate::spec::types::{arrow_schema, row_id_fields};
 use crate::table::Table;
 
 /// A table of a lake, readable by the engine: at its latest snapshot when a query starts, or at a given one.
@@ -31,6 +32,8 @@ pub struct LakeTable {
     /// The snapshot to read; `None` for the latest.
     snapshot: Option<Arc<Snapshot>>,
     pins: Arc<SnapshotPins>,
+    /// Whether `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns.
+    row_ids: bool,
 }
 
 impl LakeTable {
@@ -54,7 +57,19 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        Self { table, schema, constraints, snapshot, pins }
+        Self { table, schema, constraints, snapshot, pins, row_ids: false }
+    }
+
+    /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
+    ///
+    /// # Errors
+    /// Invalid when the table has no row ids.
+    pub fn with_row_ids(self) -> crate::error::Result<Self> {
+        if !self.table.settings().row_tracking {
+            return Err(self.table.at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
+        }
+        let fields = self.table.schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
+        Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
     }
 
     /// The table behind.
@@ -121,12 +136,14 @@ impl TableProvider for LakeTable {
             filters,
             level0: options.scan.level0,
             top_level_only: false,
+            row_ids: self.row_ids,
         };
         let plan = Arc::new(Box::pin(plan_scan(&self.table, snapshot, &request)).await.map_err(named)?);
         let config = state.config_options();
         let factory = Arc::new(
             UnitFactory::try_new(
                 Arc::clone(&self.table),
+                self.row_ids,
                 state.runtime_env(),
                 state.default_table_options().parquet.clone(),
             )

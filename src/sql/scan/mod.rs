@@ -10,6 +10,7 @@
 //! A bare engine source would lose the row selections and the column mapping when a plan is sent over a wire, so they are
 //! made here, where the plan runs.
 
+mod column_stream;
 mod fold_stream;
 mod prepare;
 mod show;
@@ -22,6 +23,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Result, Statistics, internal_err};
 use datafusion::common::stats::Precision;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -118,6 +120,15 @@ impl LakeScanExec {
             units,
             prepared: Arc::new(OnceLock::new()),
             ..self.clone()
+        }
+    }
+
+    /// What the scan gives, over the columns of its sources ([`UnitFactory::schema`]).
+    fn output_exprs(&self) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        let config = self.units.first().and_then(|unit| unit.template.downcast_ref::<FileScanConfig>());
+        match config.and_then(|config| config.file_source().projection()) {
+            Some(projection) => Ok(projection.as_ref().iter().map(|expr| Arc::clone(&expr.expr)).collect()),
+            None => internal_err!("the source of a scan has no projection"),
         }
     }
 
@@ -249,8 +260,8 @@ impl ExecutionPlan for LakeScanExec {
             changed |= result.updated_node.is_some();
             templates.push(result.updated_node.unwrap_or_else(|| Arc::clone(&unit.template)));
         }
-        if self.fold {
-            // Folded rows do not pass through the sources, so that the filter has to stay above.
+        if self.fold || !self.plan.groups.is_empty() {
+            // Folded rows and those of column groups do not pass through the sources, so that the filter has to stay above.
             pushed.fill(PushedDown::No);
         }
         let mut propagation = FilterPushdownPropagation::with_parent_pushdown_result(pushed);

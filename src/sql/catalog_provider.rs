@@ -16,6 +16,7 @@ use super::bridge;
 use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::LakeTable;
+use super::row_ids::ROW_TRACKING;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind};
 use crate::store::Caches;
@@ -87,7 +88,8 @@ impl LakeSchema {
             // The option says what `t$branch_b` says.
             object.branch = options.remove("branch").filter(|branch| branch != "main");
         }
-        if let Some(system_table) = &object.system_table {
+        let row_ids = object.system_table.as_deref() == Some(ROW_TRACKING);
+        if let Some(system_table) = object.system_table.as_ref().filter(|_| !row_ids) {
             return not_impl_err!(
                 "system table {}.{name}: ${system_table} is not supported in this version",
                 self.database
@@ -109,7 +111,7 @@ impl LakeSchema {
                 LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot)
             }
         };
-        Ok(Some(Arc::new(provider)))
+        Ok(Some(Arc::new(if row_ids { provider.with_row_ids()? } else { provider })))
     }
 }
 

@@ -24,6 +24,7 @@ mod literals;
 mod prepass;
 mod provider;
 mod relations;
+mod row_ids;
 pub(crate) mod scan;
 mod rewrite;
 mod session;

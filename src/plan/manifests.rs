@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use datafusion::common::ScalarValue;
 use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, TryStreamExt};
 
@@ -211,7 +212,7 @@ impl<'a> Planner<'a> {
         let total: usize = decoded.iter().map(|decoded| decoded.entries.len()).sum();
         let mut files = Vec::with_capacity(if self.partitions.is_trivial() { total } else { 0 });
         for Decoded { entries, whole } in decoded {
-            let described = partitions.of(entries, &self.partitions)?;
+            let described = partitions.of(entries, &self.partitions, self.request.except.as_deref())?;
             let level0_hidden = self.level0_hidden();
             for row in 0..entries.len() {
                 if entries.kind[row] == DELETE {
@@ -591,13 +592,19 @@ struct PartitionTable {
 }
 
 impl PartitionTable {
-    fn of(&mut self, entries: &ManifestEntries, filter: &PartitionFilter) -> Result<Vec<Option<Arc<Partition>>>> {
+    fn of(
+        &mut self,
+        entries: &ManifestEntries,
+        filter: &PartitionFilter,
+        except: Option<&HashSet<Vec<ScalarValue>>>,
+    ) -> Result<Vec<Option<Arc<Partition>>>> {
         let fresh: Vec<Arc<[u8]>> =
             entries.partition.values.iter().filter(|row| !self.known.contains_key(*row)).map(Arc::clone).collect();
         if !fresh.is_empty() {
             let kept = filter.evaluate(&fresh)?;
             let described = filter.describe(&fresh)?;
             for ((row, kept), partition) in fresh.into_iter().zip(kept).zip(described) {
+                let kept = kept && except.is_none_or(|except| !except.contains(&partition.values));
                 self.known.insert(row, kept.then_some(partition));
             }
         }

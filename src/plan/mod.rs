@@ -21,6 +21,7 @@ mod partition;
 mod prune;
 mod section;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub struct ScanRequest {
     /// Whether the rows are given with their ids, which a file's place among the others tells: every file of a table
     /// without keys then becomes a column group.
     pub row_ids: bool,
+    /// Partitions, by the values of their columns, that are read elsewhere.
+    pub except: Option<Arc<HashSet<Vec<ScalarValue>>>>,
 }
 
 /// A partition that occurs in a plan.

@@ -13,6 +13,7 @@ use datafusion::common::{DataFusionError, Result, exec_err, not_impl_err};
 use datafusion::datasource::{TableProvider, TableType};
 
 use super::bridge;
+use super::branches::OtherBranch;
 use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::LakeTable;
@@ -95,20 +96,25 @@ impl LakeSchema {
                 self.database
             );
         }
-        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options).await {
+        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
             Ok(table) => table,
             Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
+        let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
         let provider = match &object.version {
-            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
+            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)).with_branch(other)?,
             Some(version) => {
                 let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
                     table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
                 })?;
-                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot)
+                let other = match other {
+                    Some(other) => Some(other.with_schema_at(&snapshot).await?),
+                    None => None,
+                };
+                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot).with_branch(other)?
             }
         };
         Ok(Some(Arc::new(if row_ids { provider.with_row_ids()? } else { provider })))

@@ -9,6 +9,7 @@
 //!
 //! Imports everything below it; nothing below it knows SQL text or a `SessionContext`.
 
+mod branches;
 mod bridge;
 mod case;
 mod catalog_provider;

@@ -12,6 +12,7 @@
 
 mod avro;
 mod avro_blocks;
+mod blob;
 pub(crate) mod conform;
 #[cfg(test)]
 #[allow(clippy::single_range_in_vec_init)] // One range is a selection, too.
@@ -62,6 +63,8 @@ pub enum FileFormat {
     Json,
     /// Lines
     Text,
+    /// The values of one BLOB column
+    Blob,
 }
 
 /// How a text file as a whole is compressed: the last part of its name.
@@ -108,6 +111,7 @@ impl FileFormat {
             "csv" => Self::Csv,
             "json" => Self::Json,
             "text" | "txt" => Self::Text,
+            "blob" => Self::Blob,
             other => {
                 return Err(Error::unsupported(format!("the data file format '{other}' can't be read"))
                     .with("file", name.to_owned()));
@@ -125,6 +129,7 @@ impl FileFormat {
             Self::Csv => "csv",
             Self::Json => "json",
             Self::Text => "text",
+            Self::Blob => "blob",
         }
     }
 }
@@ -188,6 +193,7 @@ impl FileRead {
                 FileFormat::Parquet => parquet::open(self).await,
                 FileFormat::Orc => orc::open(self).await,
                 FileFormat::Avro => avro::open(self).await,
+                FileFormat::Blob => blob::open(self).await,
                 FileFormat::Csv | FileFormat::Json | FileFormat::Text => text::open(self).await,
             }
         };
@@ -239,10 +245,11 @@ mod tests {
             ("data-1-0.csv", FileFormat::Csv),
             ("compacted-changelog-u$0-12.cc-orc", FileFormat::Orc),
             ("x.y.avro", FileFormat::Avro),
+            ("data-1-1.blob", FileFormat::Blob),
         ] {
             assert_eq!(FileFormat::of_file(name).unwrap(), format, "{name}");
         }
-        for name in ["data-1-0.lance", "data", "", "x.gz", "data-1.blob"] {
+        for name in ["data-1-0.lance", "data", "", "x.gz"] {
             assert!(FileFormat::of_file(name).is_err(), "{name}");
         }
     }

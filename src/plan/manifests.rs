@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use datafusion::common::ScalarValue;
 use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, TryStreamExt};
 
 use super::bucket::BucketFilter;
+use super::columns::{ColumnGroup, column_groups};
 use super::file_index::IndexFilter;
 use super::partition::{PartitionFilter, only_columns};
 use super::prune::{StatsPruner, StatsSource};
@@ -210,7 +212,7 @@ impl<'a> Planner<'a> {
         let total: usize = decoded.iter().map(|decoded| decoded.entries.len()).sum();
         let mut files = Vec::with_capacity(if self.partitions.is_trivial() { total } else { 0 });
         for Decoded { entries, whole } in decoded {
-            let described = partitions.of(entries, &self.partitions)?;
+            let described = partitions.of(entries, &self.partitions, self.request.except.as_deref())?;
             let level0_hidden = self.level0_hidden();
             for row in 0..entries.len() {
                 if entries.kind[row] == DELETE {
@@ -313,9 +315,17 @@ impl<'a> Planner<'a> {
                 Some(pruner) => pruner.keep(&files)?,
                 None => vec![true; files.len()],
             };
-            self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
-            plan.raw = self.ask_indexes(retain(files, &keep)).await?;
-            self.counters.files = plan.raw.len();
+            if self.options.data_evolution {
+                self.group_columns(files, keep, &mut plan)?;
+            } else {
+                plan.raw = retain(files, &keep);
+                self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+            }
+            plan.raw = self.ask_indexes(std::mem::take(&mut plan.raw)).await?;
+            if self.request.row_ids {
+                plan.groups.extend(std::mem::take(&mut plan.raw).into_iter().map(ColumnGroup::single));
+            }
+            self.counters.files = plan.scanned().count();
             plan.counters = self.counters;
             return Ok(plan);
         }
@@ -368,6 +378,27 @@ impl<'a> Planner<'a> {
             kept.push(file);
         }
         Ok(kept)
+    }
+
+    /// Puts files that hold columns of the same rows into groups. What a file's statistics say of a column is no news where
+    /// a newer file holds that column, so nothing of a group is left out; a file alone is as any other.
+    fn group_columns(&mut self, files: Vec<PlannedFile>, keep: Vec<bool>, plan: &mut ScanPlan) -> Result<()> {
+        for (mut files, keep) in by_bucket(files, keep) {
+            for (file, keep) in files.iter_mut().zip(keep) {
+                file.scan = keep;
+            }
+            for mut group in column_groups(files)? {
+                match group.files.as_mut_slice() {
+                    [only] if !only.scan => self.counters.pruned_by_value += 1,
+                    [_] => plan.raw.append(&mut group.files),
+                    files => {
+                        files.iter_mut().for_each(|file| file.scan = true);
+                        plan.groups.push(group);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The schemas that `files` were written with.
@@ -561,13 +592,19 @@ struct PartitionTable {
 }
 
 impl PartitionTable {
-    fn of(&mut self, entries: &ManifestEntries, filter: &PartitionFilter) -> Result<Vec<Option<Arc<Partition>>>> {
+    fn of(
+        &mut self,
+        entries: &ManifestEntries,
+        filter: &PartitionFilter,
+        except: Option<&HashSet<Vec<ScalarValue>>>,
+    ) -> Result<Vec<Option<Arc<Partition>>>> {
         let fresh: Vec<Arc<[u8]>> =
             entries.partition.values.iter().filter(|row| !self.known.contains_key(*row)).map(Arc::clone).collect();
         if !fresh.is_empty() {
             let kept = filter.evaluate(&fresh)?;
             let described = filter.describe(&fresh)?;
             for ((row, kept), partition) in fresh.into_iter().zip(kept).zip(described) {
+                let kept = kept && except.is_none_or(|except| !except.contains(&partition.values));
                 self.known.insert(row, kept.then_some(partition));
             }
         }

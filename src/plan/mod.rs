@@ -5,6 +5,7 @@
 //!   -> entries                           partition exactly, bucket, deleted entries     manifests.rs, partition.rs, bucket.rs
 //!   -> files of a bucket                 key statistics, value statistics where allowed prune.rs
 //!   -> sections and raw files            key-disjoint groups of sorted runs             section.rs
+//!   -> column groups                     files with different columns of the same rows  columns.rs
 //! ```
 //!
 //! Every step counts what it kept and dropped in [`PlanCounters`]; `EXPLAIN` shows them. A plan holds files by reference
@@ -13,12 +14,14 @@
 //! May import: `spec`, `options`, `store`, `table`.
 
 mod bucket;
+mod columns;
 mod file_index;
 mod manifests;
 mod partition;
 mod prune;
 mod section;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +30,7 @@ use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use roaring::RoaringBitmap;
 
+pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
 pub use manifests::plan_scan;
 pub use prune::StatsPruner;
@@ -50,6 +54,11 @@ pub struct ScanRequest {
     pub level0: Level0,
     /// Only files of the highest level (`t$ro`).
     pub top_level_only: bool,
+    /// Whether the rows are given with their ids, which a file's place among the others tells: every file of a table
+    /// without keys then becomes a column group.
+    pub row_ids: bool,
+    /// Partitions, by the values of their columns, that are read elsewhere.
+    pub except: Option<Arc<HashSet<Vec<ScalarValue>>>>,
 }
 
 /// A partition that occurs in a plan.
@@ -107,6 +116,8 @@ pub struct ScanPlan {
     pub raw: Vec<PlannedFile>,
     /// Groups of files that have to be merged.
     pub sections: Vec<Section>,
+    /// Groups of files that hold different columns of the same rows, and files whose rows are given with their ids.
+    pub groups: Vec<ColumnGroup>,
     /// What planning looked at.
     pub counters: PlanCounters,
 }
@@ -114,7 +125,9 @@ pub struct ScanPlan {
 impl ScanPlan {
     /// All files that are scanned.
     pub fn scanned(&self) -> impl Iterator<Item = &PlannedFile> {
-        self.raw.iter().chain(self.sections.iter().flat_map(|section| section.files.iter())).filter(|file| file.scan)
+        let sections = self.sections.iter().flat_map(|section| section.files.iter());
+        let groups = self.groups.iter().flat_map(|group| group.files.iter());
+        self.raw.iter().chain(sections).chain(groups).filter(|file| file.scan)
     }
 
     /// Bytes of all scanned files.
@@ -138,12 +151,20 @@ impl ScanPlan {
             };
             rows += file.file.rows().checked_sub(deleted)?;
         }
+        for group in &self.groups {
+            if group.files.iter().any(|file| file.deletion.is_some() || file.candidates.is_some()) {
+                return None;
+            }
+            rows += group.rows;
+        }
         Some(rows)
     }
 
     /// Physical rows of all scanned files: an upper bound of the rows of the answer.
     pub fn physical_rows(&self) -> u64 {
-        self.scanned().map(|file| file.file.rows()).sum()
+        let sections = self.sections.iter().flat_map(|section| section.files.iter());
+        let files = self.raw.iter().chain(sections).filter(|file| file.scan).map(|file| file.file.rows());
+        files.chain(self.groups.iter().map(|group| group.rows)).sum()
     }
 }
 

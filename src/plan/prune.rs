@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, UInt64Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::spec::binary_row::decode_column;
 use crate::spec::manifest::{DataFile, ManifestEntries, StatsColumn};
 use crate::spec::stats::{ColumnStats, column_stats};
+use crate::spec::types::ROW_ID;
 use crate::spec::{DataField, DataType, TableSchema, TypeKind};
 
 /// A predicate over the statistics of files.
@@ -88,7 +89,9 @@ impl FileStatistics<'_> {
 
     fn decode(&self, name: &str) -> Result<Option<ColumnStats>> {
         let table = &self.pruner.table;
-        let Some(field) = table.field(name) else { return Ok(None) };
+        let Some(field) = table.field(name) else {
+            return Ok((name == ROW_ID && !table.has_primary_key()).then(|| self.row_ids()));
+        };
         if let Some(position) = table.partition_keys.iter().position(|key| key == name) {
             return self.partition(position, field).map(Some);
         }
@@ -99,6 +102,21 @@ impl FileStatistics<'_> {
                 self.key(position, &keys).map(Some)
             }
             StatsSource::Values => self.value(field).map(Some),
+        }
+    }
+
+    /// Rows have the ids that follow the file's first one, where the file does not hold them (`spec/data.md 2`).
+    fn row_ids(&self) -> ColumnStats {
+        let ids = |file: &PlannedFile| {
+            let held = file.file.write_cols().is_some_and(|columns| columns.iter().any(|column| column == ROW_ID));
+            let first = file.file.first_row_id().filter(|_| !held)?;
+            Some((first, first.checked_add(i64::try_from(file.file.rows()).ok()?)? - 1))
+        };
+        let ids: Vec<Option<(i64, i64)>> = self.files.iter().map(ids).collect();
+        ColumnStats {
+            min: Arc::new(ids.iter().map(|ids| ids.map(|(first, _)| first)).collect::<Int64Array>()),
+            max: Arc::new(ids.iter().map(|ids| ids.map(|(_, last)| last)).collect::<Int64Array>()),
+            null_count: ids.iter().map(|ids| ids.map(|_| 0)).collect(),
         }
     }
 

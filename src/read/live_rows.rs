@@ -34,6 +34,15 @@ impl FileRows {
         }
     }
 
+    /// The bits of a file of `rows` rows, where some but not all rows are live or none is.
+    pub fn mask(&self, rows: u64) -> Option<BooleanBuffer> {
+        match self {
+            Self::All => None,
+            Self::None => Some(BooleanBuffer::new_unset(rows as usize)),
+            Self::Some(mask) => Some(mask.clone()),
+        }
+    }
+
     fn memory(&self) -> usize {
         match self {
             Self::Some(mask) => mask.len() / 8 + 64,

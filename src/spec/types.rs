@@ -20,10 +20,18 @@ pub const SEQUENCE_NUMBER: &str = "_SEQUENCE_NUMBER";
 pub const VALUE_KIND: &str = "_VALUE_KIND";
 /// Name of the row id column of row-tracking tables.
 pub const ROW_ID: &str = "_ROW_ID";
+/// Field id of `_ROW_ID`.
+pub const ROW_ID_ID: i32 = i32::MAX - 5;
 /// Prefix of the key columns of key tables.
 pub const KEY_PREFIX: &str = "_KEY_";
 /// The length of `STRING` and `BYTES`.
 pub const MAX_LENGTH: u32 = i32::MAX as u32;
+
+/// The columns that a row-tracking table has beside its own (`spec/data.md 1.1`).
+pub fn row_id_fields() -> [DataField; 2] {
+    let id = || DataType::nullable(TypeKind::BigInt);
+    [DataField::new(ROW_ID_ID, ROW_ID, id()), DataField::new(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, id())]
+}
 
 /// A type and whether it takes NULL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

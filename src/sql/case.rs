@@ -51,7 +51,7 @@ pub(crate) async fn resolved(
 }
 
 /// The name under which `schema` has the table written as `ident`.
-async fn table_name(schema: &Arc<dyn SchemaProvider>, ident: &Ident) -> Result<Option<String>> {
+pub(super) async fn table_name(schema: &Arc<dyn SchemaProvider>, ident: &Ident) -> Result<Option<String>> {
     let usual = normalized(ident);
     if let Ok(Some(_)) = schema.table(&usual).await {
         return Ok(Some(usual));
@@ -75,9 +75,9 @@ async fn table_name(schema: &Arc<dyn SchemaProvider>, ident: &Ident) -> Result<O
 
 /// The tables and common table expressions that a statement names.
 #[derive(Default)]
-struct Collect {
-    tables: BTreeSet<Vec<Ident>>,
-    ctes: BTreeSet<String>,
+pub(super) struct Collect {
+    pub(super) tables: BTreeSet<Vec<Ident>>,
+    pub(super) ctes: BTreeSet<String>,
     /// Every name that a column can be qualified with.
     relations: BTreeSet<String>,
 }

@@ -3,30 +3,40 @@
 //! Names of tables follow the grammar of [`ObjectName`]: `t`, `t$branch_b`, `t@5`, `"t@tag:release"`. Nothing is loaded
 //! before it is asked for, and a table is opened anew for each statement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::common::{DataFusionError, Result, exec_err, not_impl_err};
-use datafusion::datasource::{TableProvider, TableType};
+use datafusion::datasource::{MemTable, TableProvider, TableType};
+use parking_lot::RwLock;
 
 use super::bridge;
+use super::branches::OtherBranch;
 use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::LakeTable;
+use super::row_ids::ROW_TRACKING;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind};
 use crate::store::Caches;
 use crate::table::ObjectName;
 
 /// What the databases of a catalog share.
-#[derive(Debug)]
 pub(crate) struct Shared {
     catalog: Arc<dyn Catalog>,
     caches: Arc<Caches>,
     pins: Arc<SnapshotPins>,
+    /// Tables of this session only, by database and name: `CREATE EXTERNAL TABLE`.
+    external: RwLock<HashMap<(String, String), Arc<dyn TableProvider>>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("catalog", &self.catalog).finish_non_exhaustive()
+    }
 }
 
 /// A catalog for the engine.
@@ -38,7 +48,7 @@ pub struct LakeCatalog {
 impl LakeCatalog {
     /// Shows `catalog` to the engine; what is decoded of its tables is kept in `caches`.
     pub fn new(catalog: Arc<dyn Catalog>, caches: Arc<Caches>) -> Self {
-        Self { shared: Arc::new(Shared { catalog, caches, pins: Arc::default() }) }
+        Self { shared: Arc::new(Shared { catalog, caches, pins: Arc::default(), external: RwLock::default() }) }
     }
 
     /// The catalog behind.
@@ -73,6 +83,10 @@ impl fmt::Debug for LakeSchema {
 }
 
 impl LakeSchema {
+    fn external(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.shared.external.read().get(&(self.database.clone(), name.to_owned())).cloned()
+    }
+
     /// The table that `name` means, read with `options` over its own.
     pub(crate) async fn open(
         &self,
@@ -87,29 +101,35 @@ impl LakeSchema {
             // The option says what `t$branch_b` says.
             object.branch = options.remove("branch").filter(|branch| branch != "main");
         }
-        if let Some(system_table) = &object.system_table {
+        let row_ids = object.system_table.as_deref() == Some(ROW_TRACKING);
+        if let Some(system_table) = object.system_table.as_ref().filter(|_| !row_ids) {
             return not_impl_err!(
                 "system table {}.{name}: ${system_table} is not supported in this version",
                 self.database
             );
         }
-        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options).await {
+        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
             Ok(table) => table,
             Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
+        let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
         let provider = match &object.version {
-            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)),
+            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)).with_branch(other)?,
             Some(version) => {
                 let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
                     table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
                 })?;
-                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot)
+                let other = match other {
+                    Some(other) => Some(other.with_schema_at(&snapshot).await?),
+                    None => None,
+                };
+                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot).with_branch(other)?
             }
         };
-        Ok(Some(Arc::new(provider)))
+        Ok(Some(Arc::new(if row_ids { provider.with_row_ids()? } else { provider })))
     }
 }
 
@@ -122,23 +142,40 @@ impl SchemaProvider for LakeSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        if let Some(external) = self.external(name) {
+            return Ok(Some(external));
+        }
         self.open(name, BTreeMap::new()).await
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        if let Some(external) = self.external(name) {
+            return Ok(Some(external.table_type()));
+        }
         let exists = self.shared.catalog.table_exists(&self.database, name).await?;
         Ok(exists.then_some(TableType::Base))
     }
 
-    fn register_table(&self, name: String, _: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        // Rows in memory would look like a table of the lake and be gone with the session.
+        if !table.is::<MemTable>() {
+            return Ok(self.shared.external.write().insert((self.database.clone(), name), table));
+        }
         exec_err!("table {}.{name}: this version cannot create tables in a lake catalog", self.database)
     }
 
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let external = self.shared.external.write().remove(&(self.database.clone(), name.to_owned()));
+        if external.is_some() {
+            return Ok(external);
+        }
         exec_err!("table {}.{name}: this version cannot drop tables of a lake catalog", self.database)
     }
 
     fn table_exist(&self, name: &str) -> bool {
+        if self.external(name).is_some() {
+            return true;
+        }
         let shared = Arc::clone(&self.shared);
         let database = self.database.clone();
         let Ok(object) = name.parse::<ObjectName>() else { return false };

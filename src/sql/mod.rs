@@ -9,6 +9,7 @@
 //!
 //! Imports everything below it; nothing below it knows SQL text or a `SessionContext`.
 
+mod branches;
 mod bridge;
 mod case;
 mod catalog_provider;
@@ -24,6 +25,7 @@ mod literals;
 mod prepass;
 mod provider;
 mod relations;
+mod row_ids;
 pub(crate) mod scan;
 mod rewrite;
 mod session;

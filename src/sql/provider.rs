@@ -1,25 +1,30 @@
 //! A table as the engine sees it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, not_impl_err};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err};
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
 
+use super::branches::OtherBranch;
 use super::pins::SnapshotPins;
 use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
 use super::settings::PaimonSettings;
 use super::travel;
-use crate::options::TableOptions;
+use crate::error::Error;
+use crate::options::{Level0, TableOptions, check_dynamic};
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
-use crate::spec::types::arrow_schema;
+use crate::spec::types::{arrow_schema, row_id_fields};
 use crate::table::Table;
 
 /// A table of a lake, readable by the engine: at its latest snapshot when a query starts, or at a given one.
@@ -31,6 +36,10 @@ pub struct LakeTable {
     /// The snapshot to read; `None` for the latest.
     snapshot: Option<Arc<Snapshot>>,
     pins: Arc<SnapshotPins>,
+    /// Whether `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns.
+    row_ids: bool,
+    /// The branch that is read together with the table.
+    other: Option<OtherBranch>,
 }
 
 impl LakeTable {
@@ -54,7 +63,25 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        Self { table, schema, constraints, snapshot, pins }
+        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None }
+    }
+
+    /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
+    ///
+    /// # Errors
+    /// Invalid when the table has no row ids.
+    pub fn with_row_ids(self) -> crate::error::Result<Self> {
+        if !self.table.settings().row_tracking {
+            return Err(self.table.at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
+        }
+        let fields = self.table.schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
+        Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
+    }
+
+    /// The table together with another of its branches.
+    pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
+        let other = other.map(|other| other.fitting(&self.table)).transpose()?;
+        Ok(Self { other, ..self })
     }
 
     /// The table behind.
@@ -72,7 +99,76 @@ impl LakeTable {
         let mut dynamic = settings;
         dynamic.extend(self.table.dynamic_options().clone());
         let named = |error| self.table.at(error);
+        check_dynamic(&self.table.schema().options, &dynamic).map_err(named)?;
         Ok(TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)?)
+    }
+
+    /// The snapshots of the table and of the other branch that a query reads.
+    async fn snapshots(
+        &self,
+        state: &dyn Session,
+        options: &TableOptions,
+    ) -> crate::error::Result<(Option<Arc<Snapshot>>, Option<Arc<Snapshot>>)> {
+        let query = state.execution_props().query_execution_start_time;
+        let asked = match &self.snapshot {
+            Some(snapshot) => Some(Arc::clone(snapshot)),
+            None if travel::is_asked(options) => travel::snapshot(&self.table, options).await?,
+            None => {
+                let own = self.pins.latest(&self.table, query).await?;
+                let other = match &self.other {
+                    Some(other) => self.pins.latest(&other.table, query).await?,
+                    None => None,
+                };
+                return Ok((own, other));
+            }
+        };
+        // A state of the table is one moment; the other branch is read as it was then.
+        let other = match (&self.other, &asked) {
+            (Some(other), Some(snapshot)) => other.at_time_of(snapshot).await?,
+            _ => None,
+        };
+        Ok((asked, other))
+    }
+
+    /// A scan of one branch.
+    async fn scan_branch(
+        &self,
+        table: &Arc<Table>,
+        snapshot: Option<Arc<Snapshot>>,
+        request: &ScanRequest,
+        wanted: &Wanted<'_>,
+    ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
+        let named = |error| table.at(error);
+        let Wanted { state, projection, limit } = *wanted;
+        let plan = Arc::new(Box::pin(plan_scan(table, snapshot, request)).await.map_err(named)?);
+        let config = state.config_options();
+        let parquet = state.default_table_options().parquet.clone();
+        let factory = UnitFactory::try_new(Arc::clone(table), self.row_ids, state.runtime_env(), parquet);
+        let factory = Arc::new(factory.map_err(named)?);
+        let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;
+        let files = plan.scanned().count();
+        let parts = plan.scanned_bytes() / (config.optimizer.repartition_file_min_size as u64).max(1);
+        let partitions = state.config().target_partitions().min(files.max(parts as usize)).max(1);
+        Ok(Arc::new(LakeScanExec::new(Arc::clone(table), plan, factory, units, partitions, limit)))
+    }
+
+    /// The partitions that a branch has, of those that the filters of `request` on partitions leave: a partition none of
+    /// whose rows satisfy the others is there all the same.
+    async fn partitions_of(
+        &self,
+        table: &Arc<Table>,
+        snapshot: Option<Arc<Snapshot>>,
+        request: &ScanRequest,
+    ) -> crate::error::Result<HashSet<Vec<ScalarValue>>> {
+        let keys = &table.schema().partition_keys;
+        let on_partitions = |filter: &&Arc<dyn PhysicalExpr>| {
+            let columns = collect_columns(filter);
+            !columns.is_empty() && columns.iter().all(|column| keys.iter().any(|key| key == column.name()))
+        };
+        let filters = request.filters.iter().filter(on_partitions).map(Arc::clone).collect();
+        let request = ScanRequest { filters, level0: Level0::Merge, row_ids: false, ..request.clone() };
+        let plan = plan_scan(table, snapshot, &request).await.map_err(|error| table.at(error))?;
+        Ok(plan.scanned().map(|file| file.partition.values.clone()).collect())
     }
 
     fn on_partitions(&self, filter: &Expr) -> bool {
@@ -81,6 +177,13 @@ impl LakeTable {
             && !filter.is_volatile()
             && columns.iter().all(|column| self.table.schema().partition_keys.contains(&column.name))
     }
+}
+
+/// What the engine asks of a scan beside the rows.
+struct Wanted<'a> {
+    state: &'a dyn Session,
+    projection: Option<&'a Vec<usize>>,
+    limit: Option<usize>,
 }
 
 #[async_trait]
@@ -104,13 +207,14 @@ impl TableProvider for LakeTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let named = |error| self.table.at(error);
         let options = self.options(state)?;
-        let snapshot = match &self.snapshot {
-            Some(snapshot) => Some(Arc::clone(snapshot)),
-            None if travel::is_asked(&options) => travel::snapshot(&self.table, &options).await?,
-            None => self.pins.latest(&self.table, state.execution_props().query_execution_start_time).await?,
-        };
+        let opened = self.table.settings();
+        if options.fallback_branch != opened.fallback_branch || options.primary_branch != opened.primary_branch {
+            return Err(self.table.at(Error::unsupported(
+                "scan.fallback-branch and scan.primary-branch are options of a table or of a hint, not of the session",
+            )))?;
+        }
+        let (snapshot, other_snapshot) = Box::pin(self.snapshots(state, &options)).await?;
         let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filters = filters
             .iter()
@@ -121,22 +225,21 @@ impl TableProvider for LakeTable {
             filters,
             level0: options.scan.level0,
             top_level_only: false,
+            row_ids: self.row_ids,
+            except: None,
         };
-        let plan = Arc::new(Box::pin(plan_scan(&self.table, snapshot, &request)).await.map_err(named)?);
-        let config = state.config_options();
-        let factory = Arc::new(
-            UnitFactory::try_new(
-                Arc::clone(&self.table),
-                state.runtime_env(),
-                state.default_table_options().parquet.clone(),
-            )
-            .map_err(named)?,
-        );
-        let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;
-        let files = plan.scanned().count();
-        let parts = plan.scanned_bytes() / (config.optimizer.repartition_file_min_size as u64).max(1);
-        let partitions = state.config().target_partitions().min(files.max(parts as usize)).max(1);
-        Ok(Arc::new(LakeScanExec::new(Arc::clone(&self.table), plan, factory, units, partitions, limit)))
+        let wanted = Wanted { state, projection, limit };
+        let Some(other) = &self.other else {
+            return Ok(Box::pin(self.scan_branch(&self.table, snapshot, &request, &wanted)).await?);
+        };
+        let own = (&self.table, snapshot);
+        let others = (&other.table, other_snapshot);
+        let (first, second) = if other.wins { (others, own) } else { (own, others) };
+        let partitions = Box::pin(self.partitions_of(first.0, first.1.clone(), &request)).await?;
+        let rest = ScanRequest { except: Some(Arc::new(partitions)), ..request.clone() };
+        let first = Box::pin(self.scan_branch(first.0, first.1, &request, &wanted)).await?;
+        let second = Box::pin(self.scan_branch(second.0, second.1, &rest, &wanted)).await?;
+        UnionExec::try_new(vec![first, second])
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

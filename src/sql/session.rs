@@ -25,7 +25,7 @@ use super::relations::VersionGuard;
 use super::settings::PaimonSettings;
 use super::statement::{self, Command, Like, Parsed};
 use super::types::{FlinkTypePlanner, in_zone};
-use super::{case, catalogs, describe, functions, tokens, zone};
+use super::{case, catalogs, describe, functions, row_ids, tokens, zone};
 use crate::error::{Error, Result};
 
 /// Registers the catalog `name` over a warehouse in any session, with the functions and settings that go with it.
@@ -310,13 +310,22 @@ impl LakeSession {
             lake_catalogs: BTreeSet::clone(&self.lake_catalogs),
             zone: self.zone(),
         };
-        let written = statement.clone();
+        let mut written = statement.clone();
         let plan = match self.plan_as_written(statement, &surroundings).await {
             Ok(plan) => plan,
-            Err(error) => match Box::pin(case::resolved(&self.context, (&catalog, &database), &written)).await {
-                Ok(Some(statement)) => self.plan_as_written(statement, &surroundings).await?,
-                _ => return Err(error),
-            },
+            Err(error) => {
+                let current = (catalog.as_str(), database.as_str());
+                if let Some(with_ids) = Box::pin(row_ids::resolved(&self.context, current, &written)).await? {
+                    if let Ok(plan) = self.plan_as_written(with_ids.clone(), &surroundings).await {
+                        return shown_in_zone(plan, &surroundings.zone);
+                    }
+                    written = with_ids;
+                }
+                match Box::pin(case::resolved(&self.context, current, &written)).await {
+                    Ok(Some(statement)) => self.plan_as_written(statement, &surroundings).await?,
+                    _ => return Err(error),
+                }
+            }
         };
         shown_in_zone(plan, &surroundings.zone)
     }

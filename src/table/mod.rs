@@ -20,7 +20,7 @@ pub use identifier::{Identifier, ObjectName, VersionSpec};
 pub use travel::timestamp_millis;
 
 use crate::error::{Error, Result};
-use crate::options::{TableOptions, check_readable};
+use crate::options::{TableOptions, check_dynamic, check_readable};
 use crate::spec::{Snapshot, TableSchema};
 use crate::store::{Branches, Caches, Consumers, DataLayout, Schemas, Snapshots, StoreLocation, TableFiles, Tags};
 
@@ -74,6 +74,7 @@ impl Table {
             readable.insert("branch".to_owned(), branch.to_owned());
         }
         check_readable(&readable).map_err(at)?;
+        check_dynamic(&schema.options, &dynamic).map_err(at)?;
         let settings = TableOptions::new(&schema.options, &dynamic).map_err(at)?;
         // Files lie where the table was created to have them, whatever a session says.
         let layout = DataLayout::from_options(&schema.options).map_err(at)?;

@@ -11,7 +11,6 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder,
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int8Type, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -101,17 +100,9 @@ impl FoldWork {
         if sections.is_empty() {
             return Ok(None);
         }
-        let config = scan
-            .units
-            .first()
-            .and_then(|unit| unit.template.downcast_ref::<FileScanConfig>())
-            .ok_or_else(|| Error::internal("a scan without a source"))?;
         let table = Arc::clone(scan.table.schema());
         let source_schema = scan.factory.schema().table_schema();
-        let exprs: Vec<Arc<dyn PhysicalExpr>> = match config.file_source().projection() {
-            Some(projection) => projection.as_ref().iter().map(|expr| Arc::clone(&expr.expr)).collect(),
-            None => Err(Error::internal("the source of a scan has no projection"))?,
-        };
+        let exprs = scan.output_exprs()?;
         let mut outputs: Vec<usize> = exprs
             .iter()
             .flat_map(collect_columns)

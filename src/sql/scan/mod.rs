@@ -10,6 +10,7 @@
 //! A bare engine source would lose the row selections and the column mapping when a plan is sent over a wire, so they are
 //! made here, where the plan runs.
 
+mod column_stream;
 mod fold_stream;
 mod prepare;
 mod show;
@@ -18,10 +19,13 @@ pub(crate) mod unit;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, DataFusionError, Result, Statistics, internal_err};
 use datafusion::common::stats::Precision;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -86,14 +90,20 @@ impl LakeScanExec {
     }
 
     fn properties_of(units: &[Unit], partitions: usize) -> Arc<PlanProperties> {
-        // The unit whose files may hold NULL in most columns speaks for all.
-        let nullable = |unit: &&Unit| {
-            unit.template.eq_properties().schema().fields().iter().filter(|field| field.is_nullable()).count()
-        };
-        let eq_properties = units.iter().max_by_key(nullable).map_or_else(
-            || EquivalenceProperties::new(Arc::new(arrow::datatypes::Schema::empty())),
-            |unit| unit.template.eq_properties(),
-        );
+        let schemas: Vec<SchemaRef> = units.iter().map(|unit| Arc::clone(unit.template.eq_properties().schema())).collect();
+        // A column may hold NULL where the files of any unit may; marks of the sources are not the scan's.
+        let fields: Vec<Field> = schemas.first().map_or_else(Vec::new, |first| {
+            first
+                .fields()
+                .iter()
+                .enumerate()
+                .map(|(i, field)| {
+                    let nullable = schemas.iter().any(|schema| schema.field(i).is_nullable());
+                    Field::new(field.name(), field.data_type().clone(), nullable)
+                })
+                .collect()
+        });
+        let eq_properties = EquivalenceProperties::new(Arc::new(Schema::new(fields)));
         // Never hash partitioning: buckets are not split as the engine would split them.
         Arc::new(
             PlanProperties::new(
@@ -118,6 +128,15 @@ impl LakeScanExec {
             units,
             prepared: Arc::new(OnceLock::new()),
             ..self.clone()
+        }
+    }
+
+    /// What the scan gives, over the columns of its sources ([`UnitFactory::schema`]).
+    fn output_exprs(&self) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+        let config = self.units.first().and_then(|unit| unit.template.downcast_ref::<FileScanConfig>());
+        match config.and_then(|config| config.file_source().projection()) {
+            Some(projection) => Ok(projection.as_ref().iter().map(|expr| Arc::clone(&expr.expr)).collect()),
+            None => internal_err!("the source of a scan has no projection"),
         }
     }
 
@@ -176,6 +195,8 @@ impl ExecutionPlan for LakeScanExec {
         }
         .try_flatten_stream()
         .map_err(move |error| named(error, &name));
+        let declared = Arc::clone(&schema);
+        let stream = stream.and_then(move |batch| std::future::ready(declared_as(&declared, &batch)));
         let stream = match limit {
             Some(limit) => limited(stream, limit).left_stream(),
             None => stream.right_stream(),
@@ -251,8 +272,8 @@ impl ExecutionPlan for LakeScanExec {
             changed |= result.updated_node.is_some();
             templates.push(result.updated_node.unwrap_or_else(|| Arc::clone(&unit.template)));
         }
-        if self.fold {
-            // Folded rows do not pass through the sources, so that the filter has to stay above.
+        if self.fold || !self.plan.groups.is_empty() {
+            // Folded rows and those of column groups do not pass through the sources, so that the filter has to stay above.
             pushed.fill(PushedDown::No);
         }
         let mut propagation = FilterPushdownPropagation::with_parent_pushdown_result(pushed);
@@ -268,6 +289,12 @@ impl ExecutionPlan for LakeScanExec {
     }
 }
 
+/// `batch` under the schema of the scan.
+fn declared_as(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}
+
 /// `error` with the table's name, unless it has it already.
 fn named(error: DataFusionError, name: &str) -> DataFusionError {
     if error.to_string().contains(name) { error } else { error.context(name) }
@@ -275,9 +302,9 @@ fn named(error: DataFusionError, name: &str) -> DataFusionError {
 
 /// At most `limit` rows of `stream`.
 fn limited(
-    stream: impl futures::Stream<Item = Result<arrow::array::RecordBatch>> + Send + 'static,
+    stream: impl futures::Stream<Item = Result<RecordBatch>> + Send + 'static,
     limit: usize,
-) -> impl futures::Stream<Item = Result<arrow::array::RecordBatch>> + Send {
+) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
     let mut left = limit;
     stream.scan((), move |(), batch| {
         let item = match batch {

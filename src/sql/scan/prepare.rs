@@ -15,6 +15,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use super::LakeScanExec;
+use super::column_stream::ColumnWork;
 use super::fold_stream::FoldWork;
 use super::unit::FilePlace;
 use crate::error::Error;
@@ -31,6 +32,7 @@ pub(super) type Preparation = Shared<BoxFuture<'static, std::result::Result<Arc<
 pub(super) struct Prepared {
     sources: Vec<Arc<DataSourceExec>>,
     fold: Option<FoldWork>,
+    columns: Option<ColumnWork>,
 }
 
 impl Prepared {
@@ -47,7 +49,10 @@ impl Prepared {
             }
         }
         if let Some(fold) = &self.fold {
-            streams.push(fold.stream(partition, context)?);
+            streams.push(fold.stream(partition, Arc::clone(&context))?);
+        }
+        if let Some(columns) = &self.columns {
+            streams.push(columns.stream(partition, context));
         }
         Ok(futures::stream::iter(streams).flatten().boxed())
     }
@@ -107,7 +112,8 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
         sources.push(Arc::new(DataSourceExec::new(source)));
     }
     let fold = if scan.fold { FoldWork::try_new(&scan, sections)? } else { None };
-    Ok(Prepared { sources, fold })
+    let columns = ColumnWork::try_new(&scan).await?;
+    Ok(Prepared { sources, fold, columns })
 }
 
 /// The live rows of raw files: all but what their deletion vectors mark and what their indexes rule out.

@@ -73,6 +73,10 @@ pub(super) fn fmt_scan(scan: &LakeScanExec, t: DisplayFormatType, f: &mut fmt::F
             sections.resolved, sections.folded, sections.files, counters.fan_in
         )?;
     }
+    if !plan.groups.is_empty() {
+        let files: usize = plan.groups.iter().map(|group| group.files.len()).sum();
+        write!(f, ", column_groups={}, group_files={files}", plan.groups.len())?;
+    }
     if let Some(unit) = scan.units.first() {
         // The source's own words for projection, limit and predicate; its list of files is empty in a template.
         let source = SourceText(unit.template.as_ref(), t).to_string();

@@ -3,7 +3,7 @@
 //! A unit keeps a source *template* without files, on which the optimizer's pushdowns work; the files are put in when the
 //! plan runs, after their live rows are known.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{FieldRef, Schema};
@@ -25,11 +25,11 @@ use parquet::arrow::arrow_reader::RowSelection;
 
 use crate::error::{Error, Result};
 use crate::format::{FileFormat, FileScan, holds_nanoseconds};
-use crate::plan::{PlannedFile, ScanPlan};
+use crate::plan::{ColumnGroup, PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
 use crate::read::parquet_reader::{CheckedReaderFactory, ExpectedRows};
-use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID};
+use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID, row_id_fields};
 use crate::spec::{DataField, DataType, TypeKind};
 use crate::table::Table;
 
@@ -87,15 +87,23 @@ pub(crate) struct UnitFactory {
     table: Arc<Table>,
     url: ObjectStoreUrl,
     schema: SourceSchema,
-    /// For each column of the table, its position in `schema`.
+    /// For each column of the table, and the system columns after them, its position in `schema`.
     positions: Vec<usize>,
+    /// The columns that a row-tracking table shows beside its own; files may hold them.
+    system: Vec<DataField>,
     parquet: TableParquetOptions,
     options: Arc<BTreeMap<String, String>>,
     reader_factory: Arc<CheckedReaderFactory>,
 }
 
 impl UnitFactory {
-    pub(crate) fn try_new(table: Arc<Table>, runtime: &RuntimeEnv, parquet: TableParquetOptions) -> Result<Self> {
+    /// With `row_ids`, [`row_id_fields`] come after the table's columns.
+    pub(crate) fn try_new(
+        table: Arc<Table>,
+        row_ids: bool,
+        runtime: &RuntimeEnv,
+        parquet: TableParquetOptions,
+    ) -> Result<Self> {
         let location = table.files().root();
         let url = ObjectStoreUrl::parse(&location.url()[..url::Position::BeforePath])?;
         // Registering is idempotent: the same store goes under the same address.
@@ -103,8 +111,9 @@ impl UnitFactory {
             runtime.register_object_store(location.url(), Arc::clone(location.store()));
         }
         let is_partition = |field: &DataField| table.schema().partition_keys.contains(&field.name);
-        let file_fields: Vec<FieldRef> =
-            table.schema().fields.iter().filter(|field| !is_partition(field)).map(|f| Arc::new(f.to_arrow())).collect();
+        let system = if row_ids { row_id_fields().to_vec() } else { Vec::new() };
+        let own = table.schema().fields.iter().filter(|field| !is_partition(field));
+        let file_fields: Vec<FieldRef> = own.chain(&system).map(|field| Arc::new(field.to_arrow())).collect();
         let partition_fields: Vec<FieldRef> =
             table.schema().partition_fields().into_iter().map(|field| Arc::new(field.to_arrow())).collect();
         let schema = SourceSchema::builder(Arc::new(Schema::new(file_fields)))
@@ -114,6 +123,7 @@ impl UnitFactory {
             .schema()
             .fields
             .iter()
+            .chain(&system)
             .map(|field| schema.table_schema().index_of(&field.name).map_err(Error::from))
             .collect::<Result<Vec<_>>>()?;
         let reader_factory = Arc::new(CheckedReaderFactory::new(Arc::new(CachedParquetFileReaderFactory::new(
@@ -121,7 +131,7 @@ impl UnitFactory {
             runtime.cache_manager.get_file_metadata_cache(),
         ))));
         let options = Arc::new(table.options().clone());
-        Ok(Self { table, url, schema, positions, parquet, options, reader_factory })
+        Ok(Self { table, url, schema, positions, system, parquet, options, reader_factory })
     }
 
     /// The reader factory of Parquet files, which shares footers with the engine.
@@ -162,6 +172,7 @@ impl UnitFactory {
         let table = self.table.schema();
         let mut wanted: Vec<DataField> =
             table.fields.iter().filter(|field| !table.partition_keys.contains(&field.name)).cloned().collect();
+        wanted.extend_from_slice(&self.system);
         wanted.extend_from_slice(extra);
         let mut file_fields = file_fields.to_vec();
         file_fields.extend_from_slice(extra);
@@ -251,6 +262,12 @@ impl UnitFactory {
             };
             units[unit].files.push(place);
         }
+        if !plan.groups.is_empty() {
+            // The groups are not read through a source; it stands for their columns, which are NULL where no file has them.
+            let fields = self.fields_of_all(&plan.groups).await?;
+            let template = self.template(FileFormat::Parquet, &fields, projection, limit)?;
+            units.push(Unit::new(template));
+        }
         if units.is_empty() {
             let template = self.template(FileFormat::Parquet, &self.table.schema().fields, projection, limit)?;
             units.push(Unit::new(template));
@@ -259,11 +276,37 @@ impl UnitFactory {
     }
 
     async fn file_fields(&self, key: &UnitKey) -> Result<Vec<DataField>> {
-        let schema = self.table.schema_at(key.schema_id).await?;
-        Ok(match &key.write_cols {
+        self.fields_written(key.schema_id, key.write_cols.as_deref()).await
+    }
+
+    /// The columns that `file` holds, as the schema it was written with has them.
+    pub(crate) async fn held_fields(&self, file: &PlannedFile) -> Result<Vec<DataField>> {
+        self.fields_written(file.file.schema_id(), file.file.write_cols().map(AsRef::as_ref)).await
+    }
+
+    /// `_WRITE_COLS` holds the names that the columns had when the file was written.
+    async fn fields_written(&self, schema_id: i64, write_cols: Option<&[String]>) -> Result<Vec<DataField>> {
+        let schema = self.table.schema_at(schema_id).await?;
+        Ok(match write_cols {
             None => schema.fields.clone(),
-            Some(names) => schema.fields.iter().filter(|field| names.contains(&field.name)).cloned().collect(),
+            Some(names) => {
+                let fields = schema.fields.iter().chain(&self.system);
+                fields.filter(|field| names.contains(&field.name)).cloned().collect()
+            }
         })
+    }
+
+    /// The columns of the table that every group has.
+    async fn fields_of_all(&self, groups: &[ColumnGroup]) -> Result<Vec<DataField>> {
+        let mut fields = self.table.schema().fields.clone();
+        for group in groups {
+            let mut held = HashSet::new();
+            for file in &group.files {
+                held.extend(self.held_fields(file).await?.into_iter().map(|field| field.id));
+            }
+            fields.retain(|field| held.contains(&field.id));
+        }
+        Ok(fields)
     }
 
     /// The engine's description of a file, restricted to `rows`; `None` when nothing of it is to be read.

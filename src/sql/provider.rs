@@ -99,7 +99,7 @@ impl LakeTable {
         let mut dynamic = settings;
         dynamic.extend(self.table.dynamic_options().clone());
         let named = |error| self.table.at(error);
-        check_dynamic(&self.table.schema().options, &dynamic).map_err(named)?;
+        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
         Ok(TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)?)
     }
 

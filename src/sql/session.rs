@@ -40,6 +40,7 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
     {
         let state = context.state_ref();
         let mut state = state.write();
+        state.config_mut().options_mut().optimizer.enable_aggregate_dynamic_filter_pushdown = false;
         let extensions = &mut state.config_mut().options_mut().extensions;
         if extensions.get::<PaimonSettings>().is_none() {
             extensions.insert(PaimonSettings::default());
@@ -179,6 +180,8 @@ fn state(
     let options = config.options_mut();
     // Without E a number is exact, as in Flink and Spark; with E the front end makes it a DOUBLE.
     options.sql_parser.parse_float_as_decimal = true;
+    // They lose values of columns that are NULL at first; see `LakeScanExec`.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // NULL is smaller than all values, as in Flink and Spark.
     options.sql_parser.default_null_ordering = "nulls_min".to_owned();
     let time_zone = options.execution.time_zone.as_deref().unwrap_or("UTC");

@@ -69,12 +69,9 @@ impl Table {
         dynamic: BTreeMap<String, String>,
     ) -> Result<Arc<Self>> {
         let at = |error: Error| error.with("table", identifier.to_string());
-        let mut readable = schema.options.clone();
-        if let Some(branch) = files.branch() {
-            readable.insert("branch".to_owned(), branch.to_owned());
-        }
-        check_readable(&readable).map_err(at)?;
-        check_dynamic(&schema.options, &dynamic).map_err(at)?;
+        let stored = stored_options(&schema, files.branch());
+        check_readable(&stored).map_err(at)?;
+        check_dynamic(&stored, &dynamic).map_err(at)?;
         let settings = TableOptions::new(&schema.options, &dynamic).map_err(at)?;
         // Files lie where the table was created to have them, whatever a session says.
         let layout = DataLayout::from_options(&schema.options).map_err(at)?;
@@ -126,6 +123,11 @@ impl Table {
     /// The options that planning and reading use, typed.
     pub fn settings(&self) -> &TableOptions {
         &self.settings
+    }
+
+    /// The options of the schema, with the branch among them: what dynamic options are checked against.
+    pub fn stored_options(&self) -> BTreeMap<String, String> {
+        stored_options(&self.schema, self.files.branch())
     }
 
     /// The options that were laid over the schema's.
@@ -225,6 +227,14 @@ impl fmt::Debug for Table {
             .field("schema", &self.schema.id)
             .finish_non_exhaustive()
     }
+}
+
+fn stored_options(schema: &TableSchema, branch: Option<&str>) -> BTreeMap<String, String> {
+    let mut stored = schema.options.clone();
+    if let Some(branch) = branch {
+        stored.insert("branch".to_owned(), branch.to_owned());
+    }
+    stored
 }
 
 /// Whether the table or only its branch is missing.

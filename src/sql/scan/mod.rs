@@ -28,6 +28,7 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::is_dynamic_physical_expr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
@@ -103,7 +104,12 @@ impl LakeScanExec {
                 })
                 .collect()
         });
-        let eq_properties = EquivalenceProperties::new(Arc::new(Schema::new(fields)));
+        let schema = Arc::new(Schema::new(fields));
+        // What the source knows of its columns (constants of the projection) holds under either schema.
+        let eq_properties = units
+            .first()
+            .and_then(|unit| unit.template.eq_properties().with_new_schema(Arc::clone(&schema)).ok())
+            .unwrap_or_else(|| EquivalenceProperties::new(schema));
         // Never hash partitioning: buckets are not split as the engine would split them.
         Arc::new(
             PlanProperties::new(
@@ -259,6 +265,11 @@ impl ExecutionPlan for LakeScanExec {
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
         let filters: Vec<Arc<dyn PhysicalExpr>> =
             child_pushdown_result.parent_filters.into_iter().map(|filter| filter.filter).collect();
+        // The engine's dynamic filters of MIN and MAX leave out columns that are all NULL so far and so lose values of
+        // theirs. A filter does not tell who made it: where aggregates make some, none is taken.
+        if config.optimizer.enable_aggregate_dynamic_filter_pushdown && filters.iter().any(is_dynamic_physical_expr) {
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]));
+        }
         let mut pushed = vec![PushedDown::Yes; filters.len()];
         let mut templates = Vec::with_capacity(self.units.len());
         let mut changed = false;

@@ -323,7 +323,9 @@ impl<'a> Planner<'a> {
             }
             plan.raw = self.ask_indexes(std::mem::take(&mut plan.raw)).await?;
             if self.request.row_ids {
-                plan.groups.extend(std::mem::take(&mut plan.raw).into_iter().map(ColumnGroup::single));
+                for file in std::mem::take(&mut plan.raw) {
+                    plan.groups.push(ColumnGroup::single(file)?);
+                }
             }
             self.counters.files = plan.scanned().count();
             plan.counters = self.counters;

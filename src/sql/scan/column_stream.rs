@@ -118,7 +118,11 @@ impl ColumnWork {
     }
 
     /// The rows of `partition`: its share of the rows of all groups.
-    pub(super) fn stream(&self, partition: usize, context: Arc<TaskContext>) -> BoxStream<'static, Result<RecordBatch>> {
+    pub(super) fn stream(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
         let before = &self.shared.before;
         let all = before.last().copied().unwrap_or(0);
         let bound = |partition: usize| (u128::from(all) * partition as u128 / self.partitions as u128) as u64;
@@ -267,9 +271,10 @@ impl GroupStream {
     }
 
     fn into_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
-        futures::stream::try_unfold(self, |mut group| async move {
-            Ok(group.next().await?.map(|batch| (batch, group)))
-        })
+        futures::stream::try_unfold(
+            self,
+            |mut group| async move { Ok(group.next().await?.map(|batch| (batch, group))) },
+        )
         .boxed()
     }
 
@@ -285,9 +290,8 @@ impl GroupStream {
         for cursor in 0..self.cursors.len() {
             self.fill(cursor).await?;
         }
-        let at_hand = self.cursors.iter().filter_map(|cursor| {
-            cursor.batch.as_ref().map(|batch| batch.num_rows() - cursor.at)
-        });
+        let at_hand =
+            self.cursors.iter().filter_map(|cursor| cursor.batch.as_ref().map(|batch| batch.num_rows() - cursor.at));
         let most = at_hand.min().unwrap_or(BATCH_ROWS);
         let positions = live_positions(&self.read().live, self.rows.clone(), most);
         let Some(last) = positions.last() else {
@@ -322,7 +326,7 @@ impl GroupStream {
         let columns = self.shared.columns.fields().iter().zip(columns).map(|(field, column)| {
             let default: Option<Box<dyn Fn(u64) -> Option<i64>>> = match field.name().as_str() {
                 ROW_ID => Some(Box::new(|position| {
-                    first_row_id.and_then(|first| i64::try_from(first + position).ok())
+                    first_row_id.and_then(|first| i64::try_from(first.checked_add(position)?).ok())
                 })),
                 SEQUENCE_NUMBER => Some(Box::new(|_| sequence)),
                 _ => None,
@@ -341,8 +345,7 @@ impl GroupStream {
             }
         });
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch =
-            RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns.collect(), &options)?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns.collect(), &options)?;
         let columns = self
             .shared
             .projection
@@ -378,17 +381,19 @@ impl GroupStream {
 
     fn miscounted(&self, cursor: usize) -> Error {
         let name = self.plan().files.get(self.cursors[cursor].file).map(|file| file.file.name().to_owned());
-        Error::corrupt("the file does not have as many rows as the manifest says").with("file", name.unwrap_or_default())
+        Error::corrupt("the file does not have as many rows as the manifest says")
+            .with("file", name.unwrap_or_default())
     }
 
     async fn open(&mut self, cursor: usize, piece: &Piece) -> Result<()> {
         let lane = &self.read().lanes[self.cursors[cursor].lane];
         let fields: Vec<_> =
             lane.columns.iter().map(|&column| Arc::clone(&self.shared.columns.fields()[column])).collect();
+        let length = (piece.end - piece.start) as usize;
         let live = match &self.read().live {
-            FileRows::Some(mask) => mask.slice(piece.start as usize, (piece.end - piece.start) as usize),
-            FileRows::All => BooleanBuffer::new_set((piece.end - piece.start) as usize),
-            FileRows::None => BooleanBuffer::new_unset((piece.end - piece.start) as usize),
+            FileRows::Some(mask) => mask.slice(piece.start as usize, length),
+            FileRows::All => BooleanBuffer::new_set(length),
+            FileRows::None => BooleanBuffer::new_unset(length),
         };
         let rows = live.count_set_bits();
         let Some(index) = piece.file else {
@@ -405,11 +410,8 @@ impl GroupStream {
         mask.append_buffer(&live);
         mask.append_n((file.file.rows() - (piece.end - first)) as usize, false);
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
-        let source = self
-            .shared
-            .factory
-            .file_rows(file, &FileRows::from_mask(mask.finish()), &names, false, BATCH_ROWS)
-            .await?;
+        let source =
+            self.shared.factory.file_rows(file, &FileRows::from_mask(mask.finish()), &names, false, BATCH_ROWS).await?;
         let reading = source.map(|source| source.open(0, Arc::clone(&self.context))).transpose()?;
         let state = &mut self.cursors[cursor];
         (state.file, state.expected, state.reading) = (index, rows as u64, reading);

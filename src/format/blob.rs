@@ -53,10 +53,8 @@ pub(super) async fn open(read: FileRead) -> Result<BatchStream> {
     };
     let schema = arrow_schema(&nullable_fields(&read.fields));
     let blobs = Blobs { read, values: selected, next: 0, schema };
-    Ok(stream::try_unfold(blobs, |mut blobs| async move {
-        Ok(blobs.next().await?.map(|batch| (batch, blobs)))
-    })
-    .boxed())
+    Ok(stream::try_unfold(blobs, |mut blobs| async move { Ok(blobs.next().await?.map(|batch| (batch, blobs))) })
+        .boxed())
 }
 
 /// Reads the index.
@@ -148,7 +146,9 @@ impl Blobs {
                     None => column.append_null(),
                     Some(range) => {
                         let value = read.next().unwrap_or_default();
-                        column.append_value(content(&value).map_err(|error| error.with("offset", range.start.to_string()))?);
+                        column.append_value(
+                            content(&value).map_err(|error| error.with("offset", range.start.to_string()))?,
+                        );
                     }
                 }
             }
@@ -176,14 +176,17 @@ fn content(value: &[u8]) -> Result<&[u8]> {
         return Err(Error::corrupt("the checksum of a blob is wrong"));
     }
     if i32::try_from(content.len()).is_err() {
-        return Err(Error::unsupported(format!("a blob of {} bytes can't be a value; 2 GB are the most", content.len())));
+        return Err(Error::unsupported(format!(
+            "a blob of {} bytes can't be a value; 2 GB are the most",
+            content.len()
+        )));
     }
     Ok(content)
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array, AsArray};
+    use arrow::array::AsArray;
     use futures::TryStreamExt;
     use object_store::ObjectStore;
     use object_store::memory::InMemory;

@@ -23,6 +23,7 @@ use crate::spec::file_index::IndexAnswer;
 use crate::spec::index_manifest::decode_index_manifest;
 use crate::spec::manifest::{DataFile, ManifestEntries, ManifestFile};
 use crate::spec::manifest_list::{ManifestMeta, decode_manifest_list};
+use crate::spec::types::ROW_ID;
 use crate::spec::{DataType, Snapshot, TableSchema};
 use crate::store::cache::FileKey;
 use crate::table::Table;
@@ -311,6 +312,17 @@ impl<'a> Planner<'a> {
             StatsPruner::try_new(&self.schema, schemas.clone(), &self.request.schema, filters, source)
         };
         if !self.schema.has_primary_key() {
+            let on_ids = self.request.filters.iter().filter(|filter| only_columns(filter, |name| name == ROW_ID));
+            let on_ids: Vec<_> = on_ids.map(Arc::clone).collect();
+            let files = match pruner(&on_ids, StatsSource::Values)? {
+                // The ids of its rows rule out a file whatever other files hold of them.
+                Some(pruner) if self.options.data_evolution => {
+                    let keep = pruner.keep(&files)?;
+                    self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+                    retain(files, &keep)
+                }
+                _ => files,
+            };
             let keep = match pruner(&self.request.filters, StatsSource::Values)? {
                 Some(pruner) => pruner.keep(&files)?,
                 None => vec![true; files.len()],
@@ -323,7 +335,9 @@ impl<'a> Planner<'a> {
             }
             plan.raw = self.ask_indexes(std::mem::take(&mut plan.raw)).await?;
             if self.request.row_ids {
-                plan.groups.extend(std::mem::take(&mut plan.raw).into_iter().map(ColumnGroup::single));
+                for file in std::mem::take(&mut plan.raw) {
+                    plan.groups.push(ColumnGroup::single(file)?);
+                }
             }
             self.counters.files = plan.scanned().count();
             plan.counters = self.counters;

@@ -91,9 +91,11 @@ impl OtherBranch {
         let (own, other) = (table.schema(), self.table.schema());
         let same = own.fields.len() == other.fields.len()
             && own.partition_keys == other.partition_keys
-            && own.fields.iter().zip(&other.fields).all(|(own, other)| {
-                own.name == other.name && own.data_type.kind == other.data_type.kind
-            });
+            && own
+                .fields
+                .iter()
+                .zip(&other.fields)
+                .all(|(own, other)| own.name == other.name && own.data_type.kind == other.data_type.kind);
         if same && table.settings().row_tracking == self.table.settings().row_tracking {
             return Ok(self);
         }

@@ -104,9 +104,10 @@ impl ShowIds {
 
     /// Under which names the tables of a FROM that are replaced go.
     fn replaced(&self, select: &Select) -> Vec<String> {
-        let factors = select.from.iter().flat_map(|from| {
-            std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-        });
+        let factors = select
+            .from
+            .iter()
+            .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
         let replaced = factors.filter(|factor| self.replacement(factor).is_some());
         replaced
             .filter_map(|factor| match factor {
@@ -222,5 +223,55 @@ impl VisitorMut for ShowIds {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::statement::{self, Parsed};
+    use crate::sql::tokens;
+
+    /// The statement with `t` and `db.u` shown with ids.
+    fn shown(sql: &str) -> Result<String> {
+        let tokens = tokens::split(tokens::tokenize(sql).unwrap()).into_iter().next().unwrap();
+        let Parsed::Engine(mut statement) = statement::parse(tokens).unwrap() else { panic!("{sql}") };
+        let tables = BTreeMap::from([
+            (vec![Ident::new("t")], "t$row_tracking".to_owned()),
+            (vec![Ident::new("db"), Ident::new("u")], "u$row_tracking".to_owned()),
+        ]);
+        walk(&mut statement, &mut ShowIds { tables })?;
+        Ok(statement.to_string())
+    }
+
+    #[test]
+    fn show_ids_when_tables_are_named_then_star_leaves_the_columns_out() {
+        for (sql, expected) in [
+            (
+                "SELECT *, _row_id FROM t WHERE _ROW_ID >= 10",
+                r#"SELECT * EXCEPT ("_ROW_ID", "_SEQUENCE_NUMBER"), "_ROW_ID" FROM "t$row_tracking" AS t WHERE "_ROW_ID" >= 10"#,
+            ),
+            (
+                "SELECT a.*, x.* FROM t AS a JOIN x ON a._ROW_ID = x.id",
+                r#"SELECT a.* EXCEPT ("_ROW_ID", "_SEQUENCE_NUMBER"), x.* FROM "t$row_tracking" AS a JOIN x ON a."_ROW_ID" = x.id"#,
+            ),
+            (
+                "SELECT db.u._sequence_number, db.u.a FROM db.u",
+                r#"SELECT u."_SEQUENCE_NUMBER", u.a FROM db."u$row_tracking" AS u"#,
+            ),
+            (
+                "SELECT n FROM (SELECT * FROM t) AS s, x WHERE s._ROW_ID = 1",
+                r#"SELECT n FROM (SELECT * EXCEPT ("_ROW_ID", "_SEQUENCE_NUMBER") FROM "t$row_tracking" AS t) AS s, x WHERE s."_ROW_ID" = 1"#,
+            ),
+            ("SELECT * FROM x", "SELECT * FROM x"),
+        ] {
+            assert_eq!(shown(sql).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn show_ids_when_the_columns_have_no_one_owner_then_refused() {
+        assert!(shown("SELECT *, a._ROW_ID FROM t AS a, t AS b").is_err());
+        assert!(shown("SELECT a._ROW_ID FROM t AS a NATURAL JOIN db.u AS b").is_err());
     }
 }

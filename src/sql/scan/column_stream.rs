@@ -11,14 +11,15 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions, new_null_array,
 };
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 
 use super::LakeScanExec;
 use super::unit::UnitFactory;
@@ -26,6 +27,7 @@ use crate::error::Error;
 use crate::plan::{ColumnGroup, ScanPlan};
 use crate::read::deletion;
 use crate::read::live_rows::FileRows;
+use crate::spec::TypeKind;
 use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER};
 use crate::table::Table;
 
@@ -50,6 +52,8 @@ struct Shared {
     /// What the scan gives, over `columns`.
     projection: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
+    /// Reads the condition of the query alone, for the rows that are worth reading.
+    probe: Option<Arc<Shared>>,
 }
 
 /// How a group is read.
@@ -82,8 +86,52 @@ impl ColumnWork {
         if scan.plan.groups.is_empty() {
             return Ok(None);
         }
-        let source_schema = scan.factory.schema().table_schema();
         let exprs = scan.output_exprs()?;
+        let probe = match scan.group_filter().filter(|filter| probing_pays(scan, &exprs, filter)) {
+            Some(filter) => {
+                let schema = Arc::new(Schema::new(vec![Field::new("keep", ArrowType::Boolean, true)]));
+                Some(Arc::new(Shared::try_new(scan, vec![filter], schema, None).await?))
+            }
+            None => None,
+        };
+        let shared = Shared::try_new(scan, exprs, scan.schema(), probe).await?;
+        Ok(Some(Self { shared: Arc::new(shared), partitions: scan.partitions }))
+    }
+
+    /// The rows of `partition`: its share of the rows of all groups.
+    pub(super) fn stream(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> BoxStream<'static, Result<RecordBatch>> {
+        let before = &self.shared.before;
+        let all = before.last().copied().unwrap_or(0);
+        let bound = |partition: usize| (u128::from(all) * partition as u128 / self.partitions as u128) as u64;
+        let mine = bound(partition)..bound(partition + 1);
+        let mut shares = Vec::new();
+        for (group, ends) in before.windows(2).enumerate() {
+            let (start, end) = (mine.start.max(ends[0]), mine.end.min(ends[1]));
+            if start < end {
+                shares.push((group, start - ends[0]..end - ends[0]));
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        futures::stream::iter(shares)
+            .map(move |(group, rows)| GroupStream::new(&shared, group, rows, Arc::clone(&context)).into_stream())
+            .flatten()
+            .boxed()
+    }
+}
+
+impl Shared {
+    /// For `exprs` over the columns of the scan's sources.
+    async fn try_new(
+        scan: &LakeScanExec,
+        exprs: Vec<Arc<dyn PhysicalExpr>>,
+        schema: SchemaRef,
+        probe: Option<Arc<Self>>,
+    ) -> Result<Self> {
+        let source_schema = scan.factory.schema().table_schema();
         let mut wanted: Vec<usize> = exprs.iter().flat_map(collect_columns).map(|column| column.index()).collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -105,37 +153,21 @@ impl ColumnWork {
         for group in &scan.plan.groups {
             before.push(before.last().copied().unwrap_or(0) + group.rows);
         }
-        let shared = Shared {
-            plan: Arc::clone(&scan.plan),
-            factory: Arc::clone(&scan.factory),
-            groups,
-            before,
-            columns,
-            projection,
-            schema: scan.schema(),
-        };
-        Ok(Some(Self { shared: Arc::new(shared), partitions: scan.partitions }))
+        let (plan, factory) = (Arc::clone(&scan.plan), Arc::clone(&scan.factory));
+        Ok(Self { plan, factory, groups, before, columns, projection, schema, probe })
     }
+}
 
-    /// The rows of `partition`: its share of the rows of all groups.
-    pub(super) fn stream(&self, partition: usize, context: Arc<TaskContext>) -> BoxStream<'static, Result<RecordBatch>> {
-        let before = &self.shared.before;
-        let all = before.last().copied().unwrap_or(0);
-        let bound = |partition: usize| (u128::from(all) * partition as u128 / self.partitions as u128) as u64;
-        let mine = bound(partition)..bound(partition + 1);
-        let mut shares = Vec::new();
-        for (group, ends) in before.windows(2).enumerate() {
-            let (start, end) = (mine.start.max(ends[0]), mine.end.min(ends[1]));
-            if start < end {
-                shares.push((group, start - ends[0]..end - ends[0]));
-            }
-        }
-        let shared = Arc::clone(&self.shared);
-        futures::stream::iter(shares)
-            .map(move |(group, rows)| GroupStream::new(&shared, group, rows, Arc::clone(&context)).into_stream())
-            .flatten()
-            .boxed()
-    }
+/// Whether to find the rows that `filter` keeps before all columns of them are read: BLOBs are, by far, larger than others.
+fn probing_pays(scan: &LakeScanExec, exprs: &[Arc<dyn PhysicalExpr>], filter: &Arc<dyn PhysicalExpr>) -> bool {
+    let source_schema = scan.factory.schema().table_schema();
+    let is_blob = |column: &Column| {
+        let field =
+            source_schema.fields().get(column.index()).and_then(|field| scan.table.schema().field(field.name()));
+        field.is_some_and(|field| field.data_type.kind == TypeKind::Blob)
+    };
+    exprs.iter().flat_map(collect_columns).any(|column| is_blob(&column))
+        && !collect_columns(filter).iter().any(is_blob)
 }
 
 /// Where the columns of a group are, and which of its rows are not deleted.
@@ -178,7 +210,7 @@ async fn group_read(
 /// The newest file that `holds` a column, for all rows of the group.
 fn pieces(group: &ColumnGroup, holds: impl Fn(usize) -> bool) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    let mut open = vec![0..group.rows];
+    let mut open = Vec::from([Range { start: 0, end: group.rows }]);
     for (index, file) in group.files.iter().enumerate() {
         if open.is_empty() {
             break;
@@ -239,6 +271,7 @@ struct GroupStream {
     cursors: Vec<Cursor>,
     /// The rows still to be given; of these the live ones.
     rows: Range<u64>,
+    live: FileRows,
 }
 
 /// A lane that is being read.
@@ -263,14 +296,51 @@ impl GroupStream {
             });
             Cursor { lane, waiting: pieces.collect(), reading: None, file: 0, expected: 0, batch: None, at: 0 }
         });
-        Self { cursors: cursors.collect(), shared: Arc::clone(shared), group, context, rows }
+        let live = shared.groups[group].live.clone();
+        Self { cursors: cursors.collect(), shared: Arc::clone(shared), group, context, rows, live }
     }
 
     fn into_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
-        futures::stream::try_unfold(self, |mut group| async move {
-            Ok(group.next().await?.map(|batch| (batch, group)))
-        })
+        let rows = async move { Ok(self.probed().await.rows_stream()) };
+        rows.try_flatten_stream().boxed()
+    }
+
+    fn rows_stream(self) -> BoxStream<'static, Result<RecordBatch>> {
+        futures::stream::try_unfold(
+            self,
+            |mut group| async move { Ok(group.next().await?.map(|batch| (batch, group))) },
+        )
         .boxed()
+    }
+
+    /// The same without the rows that the condition of the query leaves out, where that is found out first.
+    async fn probed(mut self) -> Self {
+        let Some(probe) = &self.shared.probe else { return self };
+        let probe = Self::new(probe, self.group, self.rows.clone(), Arc::clone(&self.context));
+        // A condition that fails here may do so on rows that the query's other conditions leave out.
+        if let Ok(kept) = probe.kept().await {
+            self.live = kept;
+        }
+        self
+    }
+
+    /// The rows for which the only column is true.
+    async fn kept(self) -> Result<FileRows> {
+        let all = self.plan().rows as usize;
+        let mut waiting = live_positions(&self.live, self.rows.clone(), usize::MAX).into_iter();
+        let mut kept = BooleanBufferBuilder::new(all);
+        let mut stream = self.rows_stream();
+        while let Some(batch) = stream.try_next().await? {
+            let keep = batch.column(0).as_boolean();
+            for (row, position) in waiting.by_ref().take(batch.num_rows()).enumerate() {
+                if keep.is_valid(row) && keep.value(row) {
+                    kept.append_n(position as usize - kept.len(), false);
+                    kept.append(true);
+                }
+            }
+        }
+        kept.append_n(all.saturating_sub(kept.len()), false);
+        Ok(FileRows::from_mask(kept.finish()))
     }
 
     fn plan(&self) -> &ColumnGroup {
@@ -285,11 +355,10 @@ impl GroupStream {
         for cursor in 0..self.cursors.len() {
             self.fill(cursor).await?;
         }
-        let at_hand = self.cursors.iter().filter_map(|cursor| {
-            cursor.batch.as_ref().map(|batch| batch.num_rows() - cursor.at)
-        });
+        let at_hand =
+            self.cursors.iter().filter_map(|cursor| cursor.batch.as_ref().map(|batch| batch.num_rows() - cursor.at));
         let most = at_hand.min().unwrap_or(BATCH_ROWS);
-        let positions = live_positions(&self.read().live, self.rows.clone(), most);
+        let positions = live_positions(&self.live, self.rows.clone(), most);
         let Some(last) = positions.last() else {
             self.rows.start = self.rows.end;
             return Ok(None);
@@ -322,7 +391,7 @@ impl GroupStream {
         let columns = self.shared.columns.fields().iter().zip(columns).map(|(field, column)| {
             let default: Option<Box<dyn Fn(u64) -> Option<i64>>> = match field.name().as_str() {
                 ROW_ID => Some(Box::new(|position| {
-                    first_row_id.and_then(|first| i64::try_from(first + position).ok())
+                    first_row_id.and_then(|first| i64::try_from(first.checked_add(position)?).ok())
                 })),
                 SEQUENCE_NUMBER => Some(Box::new(|_| sequence)),
                 _ => None,
@@ -341,8 +410,7 @@ impl GroupStream {
             }
         });
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch =
-            RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns.collect(), &options)?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns.collect(), &options)?;
         let columns = self
             .shared
             .projection
@@ -378,17 +446,19 @@ impl GroupStream {
 
     fn miscounted(&self, cursor: usize) -> Error {
         let name = self.plan().files.get(self.cursors[cursor].file).map(|file| file.file.name().to_owned());
-        Error::corrupt("the file does not have as many rows as the manifest says").with("file", name.unwrap_or_default())
+        Error::corrupt("the file does not have as many rows as the manifest says")
+            .with("file", name.unwrap_or_default())
     }
 
     async fn open(&mut self, cursor: usize, piece: &Piece) -> Result<()> {
         let lane = &self.read().lanes[self.cursors[cursor].lane];
         let fields: Vec<_> =
             lane.columns.iter().map(|&column| Arc::clone(&self.shared.columns.fields()[column])).collect();
-        let live = match &self.read().live {
-            FileRows::Some(mask) => mask.slice(piece.start as usize, (piece.end - piece.start) as usize),
-            FileRows::All => BooleanBuffer::new_set((piece.end - piece.start) as usize),
-            FileRows::None => BooleanBuffer::new_unset((piece.end - piece.start) as usize),
+        let length = (piece.end - piece.start) as usize;
+        let live = match &self.live {
+            FileRows::Some(mask) => mask.slice(piece.start as usize, length),
+            FileRows::All => BooleanBuffer::new_set(length),
+            FileRows::None => BooleanBuffer::new_unset(length),
         };
         let rows = live.count_set_bits();
         let Some(index) = piece.file else {
@@ -405,11 +475,8 @@ impl GroupStream {
         mask.append_buffer(&live);
         mask.append_n((file.file.rows() - (piece.end - first)) as usize, false);
         let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
-        let source = self
-            .shared
-            .factory
-            .file_rows(file, &FileRows::from_mask(mask.finish()), &names, false, BATCH_ROWS)
-            .await?;
+        let source =
+            self.shared.factory.file_rows(file, &FileRows::from_mask(mask.finish()), &names, false, BATCH_ROWS).await?;
         let reading = source.map(|source| source.open(0, Arc::clone(&self.context))).transpose()?;
         let state = &mut self.cursors[cursor];
         (state.file, state.expected, state.reading) = (index, rows as u64, reading);

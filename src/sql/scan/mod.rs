@@ -146,6 +146,12 @@ impl LakeScanExec {
         }
     }
 
+    /// The filters that the source which stands for column groups was given: they are applied above the scan as well.
+    fn group_filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        let config = self.units.last()?.template.downcast_ref::<FileScanConfig>()?;
+        config.file_source().filter()
+    }
+
     /// What the scan reads of the table.
     pub fn plan(&self) -> &Arc<ScanPlan> {
         &self.plan

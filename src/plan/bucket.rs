@@ -42,8 +42,10 @@ impl BucketFilter {
             let arrow_type = key.data_type.to_arrow();
             // Equal values of these types may be stored as different bytes (padding, signed zeros), so that their hash says
             // nothing about equality.
-            if matches!(key.data_type.kind, TypeKind::Char(_) | TypeKind::Binary(_) | TypeKind::Float | TypeKind::Double)
-            {
+            if matches!(
+                key.data_type.kind,
+                TypeKind::Char(_) | TypeKind::Binary(_) | TypeKind::Float | TypeKind::Double
+            ) {
                 return Ok(None);
             }
             let Some(guarantee) = guarantees
@@ -60,7 +62,9 @@ impl BucketFilter {
             for literal in &guarantee.literals {
                 // A literal that is not exactly of the column's type compares after a cast that hashing does not know.
                 match literal.cast_to(&arrow_type) {
-                    Ok(value) if !literal.is_null() && value.cast_to(&literal.data_type()).ok().as_ref() == Some(literal) => {
+                    Ok(value)
+                        if !literal.is_null() && value.cast_to(&literal.data_type()).ok().as_ref() == Some(literal) =>
+                    {
                         literals.push(value);
                     }
                     _ => return Ok(None),

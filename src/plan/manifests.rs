@@ -207,7 +207,9 @@ impl<'a> Planner<'a> {
                 }
             }
             let entries = &decoded.entries;
-            deleted.extend((0..entries.len()).filter(|&row| entries.kind[row] == DELETE).map(|row| Identity { entries, row }));
+            deleted.extend(
+                (0..entries.len()).filter(|&row| entries.kind[row] == DELETE).map(|row| Identity { entries, row }),
+            );
         }
         let mut partitions = PartitionTable::default();
         let total: usize = decoded.iter().map(|decoded| decoded.entries.len()).sum();
@@ -491,7 +493,8 @@ impl<'a> Planner<'a> {
         files: &mut [Option<PlannedFile>],
         plan: &mut ScanPlan,
     ) {
-        let scanned = runs.iter().flatten().filter(|&&index| files[index].as_ref().is_some_and(|file| file.scan)).count();
+        let scanned =
+            runs.iter().flatten().filter(|&&index| files[index].as_ref().is_some_and(|file| file.scan)).count();
         let all: usize = runs.iter().map(Vec::len).sum();
         if scanned == 0 && kind != SectionKind::Fold {
             self.counters.pruned_by_value += all;

@@ -7,9 +7,9 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column as EngineColumn, DataFusionError, ScalarValue};
-use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion_pruning::PruningPredicateBuilder;
 
 use super::Partition;
@@ -87,9 +87,9 @@ impl PartitionFilter {
         let batch = self.values(rows)?;
         for filter in &self.filters {
             let result = filter.evaluate(&batch)?.into_array(rows.len())?;
-            let result = result.as_boolean_opt().ok_or_else(|| {
-                Error::invalid(format!("the partition filter {filter} is not a condition"))
-            })?;
+            let result = result
+                .as_boolean_opt()
+                .ok_or_else(|| Error::invalid(format!("the partition filter {filter} is not a condition")))?;
             for (kept, passes) in kept.iter_mut().zip(result.iter()) {
                 *kept &= passes == Some(true);
             }
@@ -140,7 +140,9 @@ pub(super) fn manifests_in(filter: &PartitionFilter, metas: &[ManifestMeta]) -> 
         return Ok(vec![true; metas.len()]);
     }
     let conjuncts = conjunction(filter.filters().iter().map(Arc::clone));
-    let Ok(predicate) = PruningPredicateBuilder::new().with_file_schema(Arc::clone(filter.schema())).try_build(conjuncts) else {
+    let Ok(predicate) =
+        PruningPredicateBuilder::new().with_file_schema(Arc::clone(filter.schema())).try_build(conjuncts)
+    else {
         return Ok(vec![true; metas.len()]);
     };
     Ok(predicate.prune(&ManifestStatistics { filter, metas })?)
@@ -186,16 +188,11 @@ impl PruningStatistics for ManifestStatistics<'_> {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        let counts =
-            self.metas.iter().map(|meta| u64::try_from(meta.num_added_files + meta.num_deleted_files).ok());
+        let counts = self.metas.iter().map(|meta| u64::try_from(meta.num_added_files + meta.num_deleted_files).ok());
         Some(Arc::new(counts.collect::<UInt64Array>()))
     }
 
-    fn contained(
-        &self,
-        _: &EngineColumn,
-        _: &std::collections::HashSet<ScalarValue>,
-    ) -> Option<BooleanArray> {
+    fn contained(&self, _: &EngineColumn, _: &std::collections::HashSet<ScalarValue>) -> Option<BooleanArray> {
         None
     }
 }

@@ -47,11 +47,7 @@ pub async fn load(table: &Table, file: &PlannedFile) -> Result<Option<Arc<Delete
 ///
 /// # Errors
 /// Corrupt when a row beyond the end is marked.
-pub fn live_rows(
-    deleted: Option<&DeletedRows>,
-    candidates: Option<&RoaringBitmap>,
-    rows: u64,
-) -> Result<FileRows> {
+pub fn live_rows(deleted: Option<&DeletedRows>, candidates: Option<&RoaringBitmap>, rows: u64) -> Result<FileRows> {
     let mut mask = BooleanBufferBuilder::new(rows as usize);
     mask.append_n(rows as usize, candidates.is_none());
     for position in candidates.into_iter().flatten() {

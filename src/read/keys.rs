@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType as ArrowType, Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType,
-    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    DataType as ArrowType, Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time32MillisecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
 };
 use arrow_row::{RowConverter, Rows, SortField};
 
@@ -112,13 +112,14 @@ impl KeyCoder {
 
     /// The keys of `columns`, which are the key columns in key order.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<Keys> {
-        let columns: Vec<ArrayRef> = columns
-            .iter()
-            .zip(&self.types)
-            .map(|(column, data_type)| {
-                if column.data_type() == data_type { Ok(Arc::clone(column)) } else { Ok(cast(column, data_type)?) }
-            })
-            .collect::<Result<_>>()?;
+        let columns: Vec<ArrayRef> =
+            columns
+                .iter()
+                .zip(&self.types)
+                .map(|(column, data_type)| {
+                    if column.data_type() == data_type { Ok(Arc::clone(column)) } else { Ok(cast(column, data_type)?) }
+                })
+                .collect::<Result<_>>()?;
         if let Some(converter) = &self.converter {
             return Ok(Keys::Rows(converter.convert_columns(&columns)?));
         }
@@ -161,7 +162,9 @@ fn ordered(column: &ArrayRef, width: u32) -> Result<Vec<u64>> {
         ArrowType::Int16 => column.as_primitive::<Int16Type>().values().iter().map(|v| signed(i64::from(*v))).collect(),
         ArrowType::Int32 => column.as_primitive::<Int32Type>().values().iter().map(|v| signed(i64::from(*v))).collect(),
         ArrowType::Int64 => column.as_primitive::<Int64Type>().values().iter().map(|v| signed(*v)).collect(),
-        ArrowType::Date32 => column.as_primitive::<Date32Type>().values().iter().map(|v| signed(i64::from(*v))).collect(),
+        ArrowType::Date32 => {
+            column.as_primitive::<Date32Type>().values().iter().map(|v| signed(i64::from(*v))).collect()
+        }
         ArrowType::Time32(TimeUnit::Millisecond) => {
             column.as_primitive::<Time32MillisecondType>().values().iter().map(|v| signed(i64::from(*v))).collect()
         }

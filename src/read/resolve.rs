@@ -306,7 +306,9 @@ impl Cursor {
                 None => {
                     let finished = self.reading.pop_front();
                     if let Some((_, task)) = finished {
-                        task.join().await.map_err(|error| Error::internal("a reading task failed").with_source(error))?;
+                        task.join()
+                            .await
+                            .map_err(|error| Error::internal("a reading task failed").with_source(error))?;
                     }
                     self.start();
                 }
@@ -547,7 +549,8 @@ impl Resolving<'_> {
             }
             decision.groups = groups;
         }
-        let ordinals = if self.order.by_file { None } else { Some(self.ordinals(chunks, stretches, &decision, &hidden)?) };
+        let ordinals =
+            if self.order.by_file { None } else { Some(self.ordinals(chunks, stretches, &decision, &hidden)?) };
         let base = self.groups;
         self.groups = base
             .checked_add(decision.groups)

@@ -21,8 +21,9 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let runtime = RUNTIME
-        .get_or_init(|| Builder::new_multi_thread().worker_threads(2).thread_name("tidelake-bridge").enable_all().build());
+    let runtime = RUNTIME.get_or_init(|| {
+        Builder::new_multi_thread().worker_threads(2).thread_name("tidelake-bridge").enable_all().build()
+    });
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return Err(Error::internal(format!("no threads for catalog work: {error}"))),

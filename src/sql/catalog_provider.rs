@@ -13,8 +13,8 @@ use datafusion::common::{DataFusionError, Result, exec_err, not_impl_err};
 use datafusion::datasource::{MemTable, TableProvider, TableType};
 use parking_lot::RwLock;
 
-use super::bridge;
 use super::branches::OtherBranch;
+use super::bridge;
 use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::LakeTable;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use datafusion::catalog::CatalogProvider;
 
-use crate::error::{Error, Result};
 use super::catalog_provider::LakeCatalog;
 use crate::catalog::FileSystemCatalog;
+use crate::error::{Error, Result};
 use crate::options;
 use crate::store::{Caches, StoreRegistry};
 

@@ -35,7 +35,9 @@ impl TableProviderFactory for LakeTableFactory {
             return plan_err!("table {name}: the columns are those of the table at LOCATION; leave them out");
         }
         if !statement.table_partition_cols.is_empty() || !statement.order_exprs.is_empty() {
-            return plan_err!("table {name}: PARTITIONED BY and WITH ORDER come with the table at LOCATION; leave them out");
+            return plan_err!(
+                "table {name}: PARTITIONED BY and WITH ORDER come with the table at LOCATION; leave them out"
+            );
         }
         if statement.unbounded {
             return plan_err!("table {name}: UNBOUNDED tables are not supported in this version");

@@ -271,5 +271,6 @@ impl TableProvider for LakeTable {
 /// partition columns in fixed buckets is unique in its partition only, `spec/metadata.md 2.8`).
 fn key_is_unique(table: &Table) -> bool {
     let schema = table.schema();
-    schema.partition_keys.iter().all(|key| schema.primary_keys.contains(key)) && !table.settings().pk_clustering_override
+    schema.partition_keys.iter().all(|key| schema.primary_keys.contains(key))
+        && !table.settings().pk_clustering_override
 }

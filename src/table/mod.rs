@@ -285,9 +285,9 @@ mod tests {
     #[tokio::test]
     async fn open_when_main_then_latest_schema_and_merged_options() {
         let root = table().await;
-        let table = open(&root, None, &[("bucket", "4"), ("scan.mode", "latest")]).await.unwrap();
+        let table = open(&root, None, &[("read.batch-size", "4"), ("scan.mode", "latest")]).await.unwrap();
         assert_eq!(table.schema().id, 1);
-        assert_eq!(table.options()["bucket"], "4");
+        assert_eq!(table.options()["read.batch-size"], "4");
         assert_eq!(table.options()["scan.mode"], "latest");
         assert_eq!(table.options()["path"], root.as_str());
         assert_eq!(table.snapshot(None).await.unwrap().unwrap().id, 4);
@@ -349,12 +349,12 @@ mod tests {
     #[tokio::test]
     async fn schema_at_when_asked_twice_then_the_one_of_this_table() {
         let root = table().await;
-        let table = open(&root, None, &[("k", "v")]).await.unwrap();
+        let table = open(&root, None, &[("read.batch-size", "7")]).await.unwrap();
         let old = table.schema_at(0).await.unwrap();
         put(&root, "schema/schema-0", schema_json(0, &["other"])).await;
         assert!(Arc::ptr_eq(&old, &table.schema_at(0).await.unwrap()));
         let snapshot = table.snapshot(None).await.unwrap().unwrap();
         let back_then = table.with_schema_of(&snapshot).await.unwrap();
-        assert_eq!((back_then.schema().id, back_then.options()["k"].as_str()), (0, "v"));
+        assert_eq!((back_then.schema().id, back_then.options()["read.batch-size"].as_str()), (0, "7"));
     }
 }

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, UInt32Array,
+};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int8Type, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
@@ -57,7 +59,13 @@ struct Shared {
 
 impl Shared {
     /// Says at which key folding failed.
-    async fn name_key(&self, section: usize, error: FoldError, base: u32, context: Arc<TaskContext>) -> DataFusionError {
+    async fn name_key(
+        &self,
+        section: usize,
+        error: FoldError,
+        base: u32,
+        context: Arc<TaskContext>,
+    ) -> DataFusionError {
         let Some(group) = error.group.map(|group| group + base) else { return error.error.into() };
         let key = self.key_of(section, group, context).await.ok().flatten();
         error.error.with("key", key.unwrap_or_else(|| format!("number {group} of its section"))).into()
@@ -114,10 +122,8 @@ impl FoldWork {
         let folded: SchemaRef = Arc::new(Schema::new(
             outputs.iter().map(|&column| table.fields[column].to_arrow().with_nullable(true)).collect::<Vec<_>>(),
         ));
-        let projection = exprs
-            .into_iter()
-            .map(|expr| reassign_expr_columns(expr, &folded))
-            .collect::<Result<Vec<_>>>()?;
+        let projection =
+            exprs.into_iter().map(|expr| reassign_expr_columns(expr, &folded)).collect::<Result<Vec<_>>>()?;
         let names = fold.input_columns().iter().map(|&column| table.fields[column].name.clone()).collect();
         let shared = Shared {
             plan: Arc::clone(&scan.plan),
@@ -130,12 +136,7 @@ impl FoldWork {
             projection,
             schema: scan.schema(),
         };
-        Ok(Some(Self {
-            shared: Arc::new(shared),
-            partitions: scan.partitions,
-            sections: Arc::new(sections),
-            groups,
-        }))
+        Ok(Some(Self { shared: Arc::new(shared), partitions: scan.partitions, sections: Arc::new(sections), groups }))
     }
 
     /// The folded rows of `partition`: its share of all contested keys.

@@ -22,13 +22,13 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, DataFusionError, Result, Statistics, internal_err};
-use datafusion::common::stats::Precision;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_expr_common::physical_expr::is_dynamic_physical_expr;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
@@ -91,7 +91,8 @@ impl LakeScanExec {
     }
 
     fn properties_of(units: &[Unit], partitions: usize) -> Arc<PlanProperties> {
-        let schemas: Vec<SchemaRef> = units.iter().map(|unit| Arc::clone(unit.template.eq_properties().schema())).collect();
+        let schemas: Vec<SchemaRef> =
+            units.iter().map(|unit| Arc::clone(unit.template.eq_properties().schema())).collect();
         // A column may hold NULL where the files of any unit may; marks of the sources are not the scan's.
         let fields: Vec<Field> = schemas.first().map_or_else(Vec::new, |first| {
             first
@@ -123,12 +124,8 @@ impl LakeScanExec {
     }
 
     fn with_templates(&self, templates: Vec<Arc<dyn DataSource>>) -> Self {
-        let units: Vec<Unit> = self
-            .units
-            .iter()
-            .zip(templates)
-            .map(|(unit, template)| Unit { template, ..unit.clone() })
-            .collect();
+        let units: Vec<Unit> =
+            self.units.iter().zip(templates).map(|(unit, template)| Unit { template, ..unit.clone() }).collect();
         Self {
             properties: Self::properties_of(&units, self.partitions),
             units,
@@ -273,7 +270,8 @@ impl ExecutionPlan for LakeScanExec {
             child_pushdown_result.parent_filters.into_iter().map(|filter| filter.filter).collect();
         // The engine's dynamic filters of MIN and MAX leave out columns that are all NULL so far and so lose values of
         // theirs. A filter does not tell who made it: where aggregates make some, none is taken.
-        if config.optimizer.enable_aggregate_dynamic_filter_pushdown && filters.iter().any(is_dynamic_physical_expr) {
+        let dynamic = |filter| DynamicFilterTracking::classify(filter).contains_dynamic_filter();
+        if config.optimizer.enable_aggregate_dynamic_filter_pushdown && filters.iter().any(dynamic) {
             return Ok(FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::No; filters.len()]));
         }
         let mut pushed = vec![PushedDown::Yes; filters.len()];

@@ -107,8 +107,7 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
             };
             files.extend(scan.factory.partitioned_file(place.file(&scan.plan), rows)?);
         }
-        let source =
-            unit.with_files(files, scan.partitions, config.optimizer.repartition_file_min_size)?;
+        let source = unit.with_files(files, scan.partitions, config.optimizer.repartition_file_min_size)?;
         sources.push(Arc::new(DataSourceExec::new(source)));
     }
     let fold = if scan.fold { FoldWork::try_new(&scan, sections)? } else { None };

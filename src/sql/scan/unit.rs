@@ -10,9 +10,7 @@ use arrow::datatypes::{FieldRef, Schema};
 use chrono::DateTime;
 use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
-use datafusion::datasource::physical_plan::{
-    FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion_datasource::file::FileSource;
@@ -210,7 +208,11 @@ impl UnitFactory {
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let Some(described) = self.partitioned_file(file, rows)? else { return Ok(None) };
         let key = UnitKey::of(file)?;
-        let extra = if kinds { vec![DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))] } else { Vec::new() };
+        let extra = if kinds {
+            vec![DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))]
+        } else {
+            Vec::new()
+        };
         let file_columns = self.schema.file_schema().fields().len();
         let mut projection = names
             .iter()
@@ -239,11 +241,10 @@ impl UnitFactory {
         let mut known: HashMap<UnitKey, usize> = HashMap::new();
         let mut units: Vec<Unit> = Vec::new();
         let raw = (0..plan.raw.len()).map(FilePlace::Raw);
-        let sections = plan
-            .sections
-            .iter()
-            .enumerate()
-            .flat_map(|(section, files)| (0..files.files.len()).map(move |index| FilePlace::Section(section, index)));
+        let sections =
+            plan.sections.iter().enumerate().flat_map(|(section, files)| {
+                (0..files.files.len()).map(move |index| FilePlace::Section(section, index))
+            });
         for place in raw.chain(sections) {
             let file = place.file(plan);
             if !file.scan {
@@ -368,9 +369,8 @@ fn spread(files: Vec<PartitionedFile>, partitions: usize, split_above: Option<us
         && !files.is_empty()
     {
         let whole = [FileGroup::new(files.clone())];
-        let partitioner = FileGroupPartitioner::new()
-            .with_target_partitions(partitions)
-            .with_repartition_file_min_size(min_size);
+        let partitioner =
+            FileGroupPartitioner::new().with_target_partitions(partitions).with_repartition_file_min_size(min_size);
         groups = partitioner.repartition_file_groups(&whole).unwrap_or_default();
     }
     if groups.is_empty() {

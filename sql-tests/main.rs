@@ -2,6 +2,7 @@
 //!
 //! * `<area>::<topic>`: our sqllogictest files (`slt`),
 //! * `truth::<group>::<name>`: answers of other engines over their own tables (`truth`),
+//! * `mutation::<group>::<table>`: reads of damaged metadata (`mutation`),
 //! * `runner::..`: what makes the two trustworthy (`checks`).
 
 mod answer;
@@ -12,6 +13,7 @@ mod deadline;
 mod fixtures;
 mod json;
 mod list;
+mod mutation;
 mod session;
 mod shell;
 mod slt;
@@ -43,5 +45,6 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(slt::trials()?);
     trials.extend(truth::trials(&groups, &list)?);
     trials.extend(shell::trials());
+    trials.extend(mutation::trials());
     Ok(trials)
 }

@@ -133,8 +133,9 @@ impl<'a> Planner<'a> {
             .map(|i| {
                 let table = Arc::clone(self.table);
                 let name = metas[i].file_name.clone();
+                let size = metas[i].file_size;
                 async move {
-                    let bytes = read_manifest_file(&table, &name).await?;
+                    let bytes = read_manifest_file(&table, &name, Some(size)).await?;
                     let in_file = name.clone();
                     let result = SpawnedTask::spawn_blocking(move || open_manifest(bytes, filtered))
                         .join()
@@ -270,7 +271,7 @@ impl<'a> Planner<'a> {
     /// Gives each file its deletion vector (`spec/data.md 9`).
     async fn attach_deletions(&mut self, snapshot: &Snapshot, mut files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
         let Some(name) = &snapshot.index_manifest else { return Ok(files) };
-        let bytes = read_manifest_file(self.table, name).await?;
+        let bytes = read_manifest_file(self.table, name, None).await?;
         let entries = decode_index_manifest(&bytes).map_err(|error| error.with("index manifest", name.as_str()))?;
         // Data file names hold a UUID, so that a name is enough within a partition and bucket.
         let mut vectors: HashMap<FileName, Arc<DeletionRef>> = HashMap::new();
@@ -545,15 +546,24 @@ fn manifest_key(table: &Table, meta: &ManifestMeta) -> Result<FileKey> {
 }
 
 /// The bytes of a manifest, manifest list or index manifest.
-async fn read_manifest_file(table: &Table, name: &str) -> Result<Bytes> {
-    table.files().read(&table.files().manifest_path(name)?).await
+/// A file of another size than was recorded has been cut or exchanged: what is left of it may well decode.
+async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Result<Bytes> {
+    let bytes = table.files().read(&table.files().manifest_path(name)?).await?;
+    match size {
+        Some(size) if size > 0 && usize::try_from(size) != Ok(bytes.len()) => {
+            Err(Error::corrupt(format!("the file has {} bytes, {size} are recorded", bytes.len()))
+                .with("manifest", name.to_owned()))
+        }
+        _ => Ok(bytes),
+    }
 }
 
 async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
     let path = table.files().manifest_path(name)?;
+    let recorded = size;
     let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
     let load = async {
-        let bytes = table.files().read(&path).await?;
+        let bytes = read_manifest_file(table, name, recorded).await?;
         let metas = decode_manifest_list(&bytes).map_err(|error| error.with("manifest list", name.to_owned()))?;
         let weight = bytes.len() * 4;
         Ok((metas, weight))

@@ -146,7 +146,7 @@ impl FileStatistics<'_> {
     }
 
     fn value(&self, field: &DataField) -> Result<ColumnStats> {
-        let mut positions = Positions { pruner: self.pruner, field, known: HashMap::new() };
+        let mut positions = Positions { pruner: self.pruner, field, known: HashMap::new(), last: None };
         let places: Vec<Place> = self.files.iter().map(|file| positions.of(&file.file)).collect();
         let position = |i: usize| match places[i] {
             Place::At(position) => Some(position),
@@ -233,6 +233,8 @@ struct Positions<'a> {
     pruner: &'a StatsPruner,
     field: &'a DataField,
     known: HashMap<(i64, usize, usize), Place>,
+    /// The last one that was asked: files of one writer follow each other.
+    last: Option<((i64, usize, usize), Place)>,
 }
 
 impl Positions<'_> {
@@ -247,7 +249,13 @@ impl Positions<'_> {
             stats_cols.as_ref().map_or(0, |cols| cols.as_ptr() as usize),
             write_cols.as_ref().map_or(0, |cols| cols.as_ptr() as usize),
         );
+        if let Some((last, place)) = self.last
+            && last == key
+        {
+            return place;
+        }
         if let Some(place) = self.known.get(&key) {
+            self.last = Some((key, *place));
             return *place;
         }
         let place = self.find(file, stats_cols.as_deref(), write_cols.as_deref());

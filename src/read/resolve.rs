@@ -64,6 +64,8 @@ pub trait KeyReader: Send + Sync + 'static {
 const CHUNK_ROWS: usize = 65_536;
 /// Rows of a chunk when there are many runs.
 const SMALL_CHUNK_ROWS: usize = 8_192;
+/// From here on chunks are small: they are held for each run.
+const MANY_RUNS: usize = 16;
 /// Chunks that a file's task may be ahead.
 const AHEAD: usize = 2;
 
@@ -84,9 +86,9 @@ pub async fn resolve(
     reservation.try_grow(total / 8 * 2 + section.files.len() * 64)?;
 
     let order = FileOrder::of(section, rules);
-    let chunk_rows = if section.runs.len() > 8 { SMALL_CHUNK_ROWS } else { CHUNK_ROWS };
+    let chunk_rows = if section.runs.len() > MANY_RUNS { SMALL_CHUNK_ROWS } else { CHUNK_ROWS };
     let shared = Arc::new(ReadPlan::try_new(rules, &order, chunk_rows)?);
-    let ahead = if section.runs.len() > 4 { 1 } else { 2 };
+    let ahead = if section.runs.len() > MANY_RUNS { 1 } else { 2 };
     let mut cursors: Vec<Cursor> = section
         .runs
         .iter()
@@ -397,6 +399,12 @@ impl FileState {
         self.live.append(live);
     }
 
+    /// [`Self::set_live`] of rows one after another from `first`.
+    fn set_live_from(&mut self, first: usize, live: &[bool]) {
+        self.live.append_n(first - self.live.len(), false);
+        self.live.append_slice(live);
+    }
+
     fn set_contested(&mut self, position: usize, group: u32) {
         self.any_contested = true;
         self.contested.append_n(position - self.contested.len(), false);
@@ -514,10 +522,20 @@ impl Resolving<'_> {
         let winner = kernel::winners(stretches, &self.window_order(chunks));
         for ((chunk, stretch), winner) in chunks.iter().zip(stretches).zip(winner) {
             let file = &mut self.files[chunk.file];
-            for (row, winner) in (stretch.start..stretch.end).zip(winner) {
-                let live = winner && !chunk.retracts.as_ref().is_some_and(|retract| retract[row]);
-                self.dead += u64::from(!live);
-                file.set_live(chunk.rows.at(row) as usize, live);
+            let mut live = winner;
+            if let Some(retracts) = &chunk.retracts {
+                for (live, retract) in live.iter_mut().zip(&retracts[stretch.start..stretch.end]) {
+                    *live &= !retract;
+                }
+            }
+            self.dead += live.iter().filter(|live| !**live).count() as u64;
+            match &chunk.rows {
+                RowPositions::From(first) => file.set_live_from(*first as usize + stretch.start, &live),
+                RowPositions::At(positions) => {
+                    for (position, live) in positions[stretch.start..stretch.end].iter().zip(live) {
+                        file.set_live(*position as usize, live);
+                    }
+                }
             }
         }
     }

@@ -28,6 +28,11 @@ struct Row {
     field: Option<i32>,
 }
 
+/// File and row.
+type At = (usize, usize);
+/// How many versions are older, by ordinal and then by file, and where the version is.
+type Version = ((u32, u32), At);
+
 #[derive(Clone, Debug)]
 struct File {
     rows: Vec<Row>,
@@ -152,11 +157,12 @@ fn section(files: &[File], kind: SectionKind) -> Section {
 }
 
 /// (file, row) of the rows a read must give, and for a fold of the versions of each contested key in merge order.
-fn model(files: &[File], rules: &MergeRules, kind: SectionKind) -> (Vec<(usize, usize)>, Vec<Vec<(usize, usize)>>) {
+fn model(files: &[File], rules: &MergeRules, kind: SectionKind) -> (Vec<At>, Vec<Vec<At>>) {
     let mut versions: BTreeMap<i64, Vec<(usize, usize)>> = BTreeMap::new();
     for (index, file) in files.iter().enumerate() {
         for (row, values) in file.rows.iter().enumerate() {
-            if !file.deleted[row] && !(rules.ignore_retracts && values.kind % 2 == 1) {
+            let ignored = rules.ignore_retracts && values.kind % 2 == 1;
+            if !file.deleted[row] && !ignored {
                 versions.entry(values.key).or_default().push((index, row));
             }
         }
@@ -254,7 +260,7 @@ fn check(files: &[File], key: KeyType, stretch: i64, kind: SectionKind, rules: &
         }
     }
     assert_eq!(found, live, "live rows");
-    let mut versions: Vec<Vec<((u32, u32), (usize, usize))>> = vec![Vec::new(); resolved.groups as usize];
+    let mut versions: Vec<Vec<Version>> = vec![Vec::new(); resolved.groups as usize];
     for (index, contested) in resolved.contested.iter().enumerate() {
         let Some(contested) = contested else { continue };
         for (at, row) in contested.mask.set_indices().enumerate() {

@@ -11,6 +11,7 @@ use datafusion::datasource::{TableProvider, TableType};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
@@ -142,7 +143,13 @@ impl LakeTable {
         let Wanted { state, projection, limit } = *wanted;
         let plan = Arc::new(Box::pin(plan_scan(table, snapshot, request)).await.map_err(named)?);
         let config = state.config_options();
-        let parquet = state.default_table_options().parquet.clone();
+        let mut parquet = state.default_table_options().parquet.clone();
+        let pins_key =
+            request.filters.iter().flat_map(LiteralGuarantee::analyze).any(|found| {
+                found.guarantee == Guarantee::In && table.schema().primary_keys.contains(&found.column.name)
+            });
+        // Few rows of many: the key is decoded first, the other columns only for the rows that are left.
+        parquet.global.pushdown_filters |= pins_key;
         let factory = UnitFactory::try_new(Arc::clone(table), self.row_ids, state.runtime_env(), parquet);
         let factory = Arc::new(factory.map_err(named)?);
         let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;

@@ -367,7 +367,7 @@ mod tests {
         for children in [1_u64, 2, 4, 5, 16, 17, 48, 49, 256] {
             let numbers: Vec<u64> = (0..children)
                 .flat_map(|child| [child << 40 | 0x7fff, child << 40 | 0x1234_0000, child << 40 | 0x12_3456_0001])
-                .chain((0..5000).map(|low| 0xffff_ffff_0000_0000 | low * 3))
+                .chain((0..5000).map(|low| 0xffff_ffff_0000_0000 | (low * 3)))
                 .chain([u64::MAX])
                 .collect();
             let mut sorted = numbers.clone();

@@ -20,9 +20,12 @@ use super::container::{Header, MAGIC};
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
 
+/// Rewrites a file of another container as plain Avro.
+type Rewrite = fn(Bytes) -> Result<Vec<u8>, ArrowError>;
+
 /// The bytes of a metadata file as an Avro container with a codec that [`super::Decompressor`] has.
 pub(crate) fn to_avro(bytes: Bytes) -> Result<Bytes> {
-    let (format, rewrite): (_, fn(Bytes) -> Result<Vec<u8>, ArrowError>) = if bytes.starts_with(MAGIC) {
+    let (format, rewrite): (_, Rewrite) = if bytes.starts_with(MAGIC) {
         if Header::parse(&mut Cursor::new(&bytes))?.codec != Codec::Xz {
             return Ok(bytes);
         }

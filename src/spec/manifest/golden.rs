@@ -313,7 +313,7 @@ fn decode_when_bytes_are_broken_then_error_or_rows_but_soon_and_no_panic() {
         let file = &files[round % files.len()];
         let mut broken = file.clone();
         // Most of a file is its schema: every other mutation hits the rows.
-        let from = if round / files.len() % 2 == 0 { 0 } else { file.len() * 3 / 4 };
+        let from = if (round / files.len()).is_multiple_of(2) { 0 } else { file.len() * 3 / 4 };
         match random.below(4) {
             0 => broken.truncate(from + random.below(file.len() - from)),
             1 => {

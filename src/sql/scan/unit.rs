@@ -68,6 +68,21 @@ impl UnitKey {
     }
 }
 
+/// Whether two files surely belong to one unit, told without making their keys.
+fn is_alike(a: &PlannedFile, b: &PlannedFile) -> bool {
+    let extensions = |file: &PlannedFile| file.file.name().find('.').map(|dot| file.file.name().len() - dot);
+    let written = match (a.file.write_cols(), b.file.write_cols()) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    let (x, y) = (a.file.name(), b.file.name());
+    written
+        && a.file.schema_id() == b.file.schema_id()
+        && extensions(a) == extensions(b)
+        && extensions(a).is_some_and(|length| x.as_bytes()[x.len() - length..] == y.as_bytes()[y.len() - length..])
+}
+
 /// Files of one format and schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
@@ -240,6 +255,7 @@ impl UnitFactory {
     ) -> Result<Vec<Unit>> {
         let mut known: HashMap<UnitKey, usize> = HashMap::new();
         let mut units: Vec<Unit> = Vec::new();
+        let mut last: Option<(&PlannedFile, usize)> = None;
         let raw = (0..plan.raw.len()).map(FilePlace::Raw);
         let sections =
             plan.sections.iter().enumerate().flat_map(|(section, files)| {
@@ -248,6 +264,13 @@ impl UnitFactory {
         for place in raw.chain(sections) {
             let file = place.file(plan);
             if !file.scan {
+                continue;
+            }
+            // Files of one writer follow each other.
+            if let Some((previous, unit)) = last
+                && is_alike(previous, file)
+            {
+                units[unit].files.push(place);
                 continue;
             }
             let key = UnitKey::of(file)?;
@@ -262,6 +285,7 @@ impl UnitFactory {
                 }
             };
             units[unit].files.push(place);
+            last = Some((file, unit));
         }
         if !plan.groups.is_empty() {
             // The groups are not read through a source; it stands for their columns, which are NULL where no file has them.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{AGGREGATION, Table, objects};
 
-fn list(element: Value) -> Value {
+fn list(element: &Value) -> Value {
     json!({"type": "ARRAY", "element": element})
 }
 
@@ -36,7 +36,7 @@ macro_rules! nested {
 fn collect_when_distinct_and_retracted_then_as_java() {
     let c = &["id", "c", "u", "s"];
     let table = Table::new(
-        &[("c", list(json!("STRING"))), ("u", list(json!("INT"))), ("s", list(list(json!("INT"))))],
+        &[("c", list(&json!("STRING"))), ("u", list(&json!("INT"))), ("s", list(&list(&json!("INT"))))],
         &[
             AGGREGATION,
             ("fields.default-aggregate-function", "collect"),
@@ -126,7 +126,7 @@ fn merge_map_with_keytime_when_times_differ_then_newer_wins() {
 #[test]
 fn nested_update_when_no_key_then_rows_are_appended_up_to_the_limit() {
     let c = &["id", "r", "l"];
-    let columns = [("r", list(nested_row())), ("l", list(nested_row()))];
+    let columns = [("r", list(&nested_row())), ("l", list(&nested_row()))];
     let options = [AGGREGATION, ("fields.default-aggregate-function", "nested_update"), ("fields.l.count-limit", "3")];
     let table = Table::new(&columns, &options);
     let (one, two) = (nested!([1, "a", 1], [2, "b", 2]), nested!([1, "a", 10], [3, "c", 3]));
@@ -156,7 +156,7 @@ fn nested_update_when_no_key_then_rows_are_appended_up_to_the_limit() {
 #[test]
 fn nested_update_when_key_then_rows_are_replaced() {
     let c = &["_kind", "id", "r"];
-    let columns = [("r", list(nested_row()))];
+    let columns = [("r", list(&nested_row()))];
     let options = [AGGREGATION, ("fields.r.aggregate-function", "nested_update"), ("fields.r.nested-key", "k")];
     Table::new(&columns, &options).gives(
         &[
@@ -179,7 +179,7 @@ fn nested_update_when_key_and_limit_then_limit_caps_new_keys_only() {
     // Case C47; Java cuts the input before it looks at keys.
     let c = &["id", "r"];
     Table::new(
-        &[("r", list(nested_row()))],
+        &[("r", list(&nested_row()))],
         &[
             AGGREGATION,
             ("fields.r.aggregate-function", "nested_update"),
@@ -200,7 +200,7 @@ fn nested_update_when_key_and_limit_then_limit_caps_new_keys_only() {
 #[test]
 fn nested_update_when_sequence_and_null_keys_then_as_said() {
     let c = &["id", "r"];
-    let columns = [("r", list(nested_row()))];
+    let columns = [("r", list(&nested_row()))];
     let options = |null: &'static str| {
         [
             AGGREGATION,
@@ -227,7 +227,7 @@ fn nested_update_when_sequence_and_null_keys_then_as_said() {
 fn nested_partial_update_when_fields_are_null_then_kept() {
     let c = &["id", "r"];
     Table::new(
-        &[("r", list(nested_row()))],
+        &[("r", list(&nested_row()))],
         &[AGGREGATION, ("fields.r.aggregate-function", "nested_partial_update"), ("fields.r.nested-key", "k")],
     )
     .gives(

@@ -181,9 +181,9 @@ fn partial_update(columns: &[Column], groups: &[Group], deletes: Deletes, rows: 
                     (true, false, newer) => updated[at].agg(&columns[at], &row.values[at], !newer),
                     (true, true, _) => {
                         // A removal wins over a function that can't retract.
-                        if !updated[at].retract(&columns[at], &row.values[at])
-                            && !(row.kind == 3 && groups.iter().any(|group| group.removes))
-                        {
+                        let removes = row.kind == 3 && groups.iter().any(|group| group.removes);
+                        let retracted = updated[at].retract(&columns[at], &row.values[at]);
+                        if !retracted && !removes {
                             return None;
                         }
                     }

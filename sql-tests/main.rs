@@ -5,6 +5,8 @@
 //! * `mutation::<group>::<table>`: reads of damaged metadata (`mutation`),
 //! * `runner::..`: what makes the two trustworthy (`checks`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "this binary is tests from end to end")]
+
 mod answer;
 mod cells;
 mod checks;

@@ -29,8 +29,10 @@ use crate::read::fold::{FoldBlock, FoldError, FoldPlan, FoldState};
 use crate::read::live_rows::{FileRows, LiveRowsRef};
 use crate::spec::TableSchema;
 
-/// Rows read of a run at a time.
-const BATCH_ROWS: usize = 32_768;
+/// Rows read of a run at a time, all runs together.
+const BATCH_ROWS: usize = 131_072;
+/// Rows read of a run at a time, at least.
+const LEAST_BATCH_ROWS: usize = 4_096;
 
 /// The contested keys of a scan.
 #[derive(Clone)]
@@ -257,8 +259,7 @@ impl SectionFold {
             self.fill(run).await?;
         }
         let blocks: usize = self.runs.iter().filter_map(|run| run.block.as_ref()).map(Block::memory).sum();
-        // The blocks at hand, and as much again for the rows that come of them.
-        self.reservation.try_resize(blocks * 2)?;
+        self.reservation.try_resize(blocks)?;
         // No later block of a run has a group up to its last one.
         let Some(bound) = self.runs.iter().filter_map(|run| run.block.as_ref()?.groups.last()).min().copied() else {
             return Ok(None);
@@ -350,8 +351,8 @@ impl SectionFold {
                 let Some(share) = self.runs[run].waiting.pop_front() else { return Ok(()) };
                 let file = self.file(share.index);
                 let kinds = file.file.delete_rows() != Some(0);
-                let source =
-                    self.shared.factory.file_rows(file, &share.rows, &self.shared.names, kinds, BATCH_ROWS).await?;
+                let rows = (BATCH_ROWS / self.runs.len()).clamp(LEAST_BATCH_ROWS, BATCH_ROWS / 4);
+                let source = self.shared.factory.file_rows(file, &share.rows, &self.shared.names, kinds, rows).await?;
                 let Some(source) = source else { continue };
                 let stream = source.open(0, Arc::clone(&self.context))?;
                 self.runs[run].reading = Some((stream, share));

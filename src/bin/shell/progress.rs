@@ -1,6 +1,6 @@
 //! The progress line of a long statement, on the terminal behind standard error.
 //!
-//! It shows what the plan's own metrics say while it runs: `files_scanned` of `files_total`, `bytes_scanned`.
+//! It shows what the plan's own metrics say while it runs: `files_processed` of `files_total`, `bytes_scanned`.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -110,7 +110,7 @@ impl Counts {
             for metric in metrics.iter() {
                 let value = metric.value();
                 match value.name() {
-                    "files_scanned" => self.files_scanned += value.as_usize(),
+                    "files_processed" => self.files_scanned += value.as_usize(),
                     "files_total" => self.files_total += value.as_usize(),
                     "bytes_scanned" => self.bytes_scanned += value.as_usize(),
                     _ => {}

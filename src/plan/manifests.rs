@@ -20,7 +20,7 @@ use super::{DeletionRef, Partition, PlanCounters, PlannedFile, ScanPlan, ScanReq
 use crate::error::{Error, Result};
 use crate::options::{Level0, MergeEngine, TableOptions};
 use crate::spec::file_index::IndexAnswer;
-use crate::spec::index_manifest::decode_index_manifest;
+use crate::spec::index_manifest::{IndexEntry, decode_index_manifest};
 use crate::spec::manifest::{DataFile, ManifestEntries, ManifestFile};
 use crate::spec::manifest_list::{ManifestMeta, decode_manifest_list};
 use crate::spec::types::ROW_ID;
@@ -47,7 +47,7 @@ pub async fn plan_scan(table: &Arc<Table>, snapshot: Option<Arc<Snapshot>>, requ
     let metas = planner.prune_manifests(metas)?;
     let decoded = planner.read_manifests(&metas).await?;
     let files = planner.live_files(&decoded, &metas)?;
-    let files = planner.attach_deletions(&snapshot, files).await?;
+    let files = Box::pin(planner.attach_deletions(&snapshot, files)).await?;
     let mut plan = planner.cut(files).await?;
     plan.snapshot = Some(snapshot);
     plan.counters.elapsed = started.elapsed();
@@ -175,13 +175,16 @@ impl<'a> Planner<'a> {
         let heads = file.heads();
         let partitions = self.partitions.evaluate(&heads.partition.values)?;
         let mut rows = Vec::new();
+        let (mut by_partition, mut by_bucket) = (0, 0);
         for row in 0..heads.kind.len() {
             if !partitions[heads.partition.keys[row] as usize] {
+                by_partition += 1;
                 continue;
             }
             if let Some(buckets) = &mut self.buckets
                 && !buckets.allows(heads.bucket[row], heads.total_buckets[row])?
             {
+                by_bucket += 1;
                 continue;
             }
             rows.push(row as u32);
@@ -193,7 +196,8 @@ impl<'a> Planner<'a> {
         }
         // What the second phase leaves out is counted as pruned here; entries that cancel each other may be among it.
         self.counters.entries += heads.kind.len() - rows.len();
-        self.counters.pruned_by_partition += heads.kind.len() - rows.len();
+        self.counters.pruned_by_partition += by_partition;
+        self.counters.pruned_by_bucket += by_bucket;
         Ok(Decoded { entries: Arc::new(file.entries(Some(&rows))?), whole: false })
     }
 
@@ -271,12 +275,11 @@ impl<'a> Planner<'a> {
     /// Gives each file its deletion vector (`spec/data.md 9`).
     async fn attach_deletions(&mut self, snapshot: &Snapshot, mut files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
         let Some(name) = &snapshot.index_manifest else { return Ok(files) };
-        let bytes = read_manifest_file(self.table, name, None).await?;
-        let entries = decode_index_manifest(&bytes).map_err(|error| error.with("index manifest", name.as_str()))?;
+        let entries = read_index_manifest(self.table, name).await?;
         // Data file names hold a UUID, so that a name is enough within a partition and bucket.
         let mut vectors: HashMap<FileName, Arc<DeletionRef>> = HashMap::new();
         let mut partitions = PartitionTable::default();
-        for entry in entries {
+        for entry in entries.iter() {
             if entry.index_type != "DELETION_VECTORS" {
                 continue;
             }
@@ -556,6 +559,17 @@ async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Res
         }
         _ => Ok(bytes),
     }
+}
+
+async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
+    let path = table.files().manifest_path(name)?;
+    let load = async {
+        let bytes = read_manifest_file(table, name, None).await?;
+        let entries = decode_index_manifest(&bytes).map_err(|error| error.with("index manifest", name.to_owned()))?;
+        let weight = bytes.len() * 4;
+        Ok((entries, weight))
+    };
+    Ok(table.caches().decoded(table.files().key(&path, 0), load).await?.value)
 }
 
 async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::BooleanBufferBuilder;
+use bytes::Bytes;
 use roaring::RoaringBitmap;
 
 use super::live_rows::FileRows;
@@ -24,7 +25,14 @@ pub async fn load(table: &Table, file: &PlannedFile) -> Result<Option<Arc<Delete
     let with_place = |error: Error| {
         error.with("index file", deletion.path.as_ref().to_owned()).with("data file", file.file.name().to_owned())
     };
-    let bytes = table.files().read(&deletion.path).await.map_err(with_place)?;
+    // One index file holds the vectors of many data files.
+    let read = async {
+        let bytes = table.files().read(&deletion.path).await?;
+        let weight = bytes.len();
+        Ok((bytes, weight))
+    };
+    let key = table.files().key(&deletion.path, 0);
+    let bytes: Arc<Bytes> = table.caches().decoded(key, read).await.map_err(with_place)?.value;
     check_index_file_version(&bytes).map_err(with_place)?;
     let record = usize::try_from(range.offset).ok().and_then(|offset| bytes.get(offset..)).ok_or_else(|| {
         with_place(Error::corrupt(format!("offset {} lies outside of the file of {} bytes", range.offset, bytes.len())))

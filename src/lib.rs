@@ -60,6 +60,7 @@ pub mod spec;
 pub mod sql;
 pub mod store;
 pub mod table;
+pub mod write;
 
 #[cfg(test)]
 mod house;

@@ -1,6 +1,8 @@
 //! The catalog that is a folder: `<warehouse>/<database>.db/<table>/schema/schema-<id>` (`spec/metadata.md 1.1`).
 //!
-//! May import: `error`, `store`, `table`.
+//! May import: `error`, `spec`, `store`, `table`.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
@@ -8,9 +10,11 @@ use object_store::path::Path;
 
 use super::{Catalog, TableLocation};
 use crate::error::{Error, Result};
+use crate::spec::TableSchema;
 use crate::store::files::numbered;
 use crate::store::{StoreLocation, TableFiles, list_folders, open_store};
 use crate::table::identifier::is_folder_name;
+use crate::table::{NewTable, ObjectName, SchemaChange};
 
 /// What a database's folder ends with.
 const DATABASE_SUFFIX: &str = ".db";
@@ -140,6 +144,30 @@ impl Catalog for FileSystemCatalog {
         let hint = if table.contains('@') { "; a version is written t@5, \"t@tag:name\" or \"t@ts:time\"" } else { "" };
         Err(Error::not_found(format!("table {database}.{table} does not exist{hint}"))
             .with("warehouse", self.warehouse.as_str()))
+    }
+
+    async fn create_database(&self, _database: &str, _if_not_exists: bool) -> Result<()> {
+        Err(Error::unsupported("this catalog can't create a database"))
+    }
+
+    async fn drop_database(&self, _database: &str, _if_exists: bool, _cascade: bool) -> Result<()> {
+        Err(Error::unsupported("this catalog can't drop a database"))
+    }
+
+    async fn create_table(&self, _: &str, _: &str, _: NewTable, _: bool) -> Result<bool> {
+        Err(Error::unsupported("this catalog can't create a table"))
+    }
+
+    async fn drop_table(&self, _: &str, _: &str, _: bool) -> Result<bool> {
+        Err(Error::unsupported("this catalog can't drop a table"))
+    }
+
+    async fn rename_table(&self, _: &str, _: &str, _: &str) -> Result<()> {
+        Err(Error::unsupported("this catalog can't rename a table"))
+    }
+
+    async fn alter_table(&self, _: &str, _: &ObjectName, _: Vec<SchemaChange>) -> Result<Arc<TableSchema>> {
+        Err(Error::unsupported("this catalog can't change a table"))
     }
 }
 

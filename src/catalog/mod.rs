@@ -1,8 +1,8 @@
-//! Catalogs: which databases and tables there are and where they lie. The read side.
+//! Catalogs: which databases and tables there are and where they lie, and creating, changing and dropping them.
 //!
 //! [`FileSystemCatalog`] finds them in the folders of a warehouse. Catalogs that are a service implement [`Catalog`] too.
 //!
-//! May import: `error`, `options`, `store`, `table`.
+//! May import: `error`, `options`, `spec`, `store`, `table`.
 
 mod filesystem;
 
@@ -15,8 +15,9 @@ use async_trait::async_trait;
 pub use filesystem::FileSystemCatalog;
 
 use crate::error::Result;
+use crate::spec::TableSchema;
 use crate::store::{Caches, StoreLocation};
-use crate::table::{Identifier, ObjectName, Table};
+use crate::table::{Identifier, NewTable, ObjectName, SchemaChange, Table};
 
 /// Where a table was found, with the names as they are written there.
 #[derive(Clone, Debug)]
@@ -64,6 +65,59 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// # Errors
     /// Not found when there is no such table or database, else as [`Self::table_exists`].
     async fn table_location(&self, database: &str, table: &str) -> Result<TableLocation>;
+
+    /// Creates a database. Nothing happens when it is there and `if_not_exists` says so.
+    ///
+    /// # Errors
+    /// Invalid when the name can't be one or there is one already, unsupported when the catalog can't, Io when the store
+    /// failed.
+    async fn create_database(&self, database: &str, if_not_exists: bool) -> Result<()>;
+
+    /// Drops a database; with `cascade` its tables too.
+    ///
+    /// # Errors
+    /// Not found when there is none and `if_exists` does not say so; invalid when it holds tables and `cascade` is not said;
+    /// Io when the store failed.
+    async fn drop_database(&self, database: &str, if_exists: bool, cascade: bool) -> Result<()>;
+
+    /// Creates a table. False when it is there and `if_not_exists` says that this is fine.
+    ///
+    /// # Errors
+    /// Not found when there is no such database; invalid when the definition is against the format (`spec/metadata.md 2.8`),
+    /// an option is unknown, or there is such a table already; Io when the store failed.
+    async fn create_table(
+        &self,
+        database: &str,
+        table: &str,
+        definition: NewTable,
+        if_not_exists: bool,
+    ) -> Result<bool>;
+
+    /// Drops a table and its files. False when there is none and `if_exists` says that this is fine.
+    ///
+    /// # Errors
+    /// Not found when there is no such table, Io when the store failed.
+    async fn drop_table(&self, database: &str, table: &str, if_exists: bool) -> Result<bool>;
+
+    /// Renames a table within its database.
+    ///
+    /// # Errors
+    /// Not found when there is no such table, invalid when the new name is taken or can't be one, unsupported when the store
+    /// can't, Io when the store failed.
+    async fn rename_table(&self, database: &str, table: &str, name: &str) -> Result<()>;
+
+    /// Changes the definition of a table, or of the branch that `name` means, and gives the new schema. All of the changes
+    /// happen or none.
+    ///
+    /// # Errors
+    /// Not found when there is no such table; invalid when a change is against the format (`spec/metadata.md 2.5`); Io when
+    /// the store failed.
+    async fn alter_table(
+        &self,
+        database: &str,
+        name: &ObjectName,
+        changes: Vec<SchemaChange>,
+    ) -> Result<Arc<TableSchema>>;
 
     /// Opens the table and branch that `name` means; its system table and version are the caller's. `options` win over the
     /// table's.

@@ -13,7 +13,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("catalog", &["error", "options", "spec", "store", "table"]),
     ("plan", &["error", "options", "spec", "store", "format", "table"]),
     ("read", &["error", "options", "spec", "store", "format", "table", "plan"]),
-    ("write", &["error", "options", "spec", "store", "format", "table", "plan"]),
+    ("write", &["error", "options", "spec", "store", "format", "table", "plan", "read"]),
     ("commit", &["error", "options", "spec", "store", "format", "table", "plan", "read", "write"]),
     ("compact", &["error", "options", "spec", "store", "format", "table", "plan", "read", "write", "commit"]),
     ("maintain", &["error", "options", "spec", "store", "format", "table", "plan", "read", "write", "commit"]),

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::avro::{Record, Value, for_each_record, to_avro};
 use super::manifest::check_file_name;
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 const VERSION: i32 = 1;
 
 /// An index file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexEntry {
     /// 0 = ADD. An index manifest is a full list, so there is nothing else in it.
     pub kind: u8,
@@ -39,7 +40,7 @@ pub struct IndexEntry {
 }
 
 /// Where a deletion vector lies (`spec/metadata.md 8.2`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DvRange {
     /// Name of the data file whose rows the vector marks.
     pub data_file: String,
@@ -52,7 +53,7 @@ pub struct DvRange {
 }
 
 /// What a global index covers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GlobalIndexMeta {
     /// Row id of the first row.
     pub row_range_start: i64,

@@ -1,10 +1,11 @@
 //! Manifest lists (`spec/metadata.md 4.2`): which manifests make up a snapshot, and what each of them covers.
 //!
-//! May import: `error`, `spec::avro`.
+//! May import: `error`, `spec::{avro, data_file, manifest}`.
 
 use bytes::Bytes;
 
 use super::avro::{Record, for_each_record, to_avro};
+use super::data_file::SimpleStats;
 use super::manifest::check_file_name;
 use crate::error::{Error, Result};
 
@@ -23,7 +24,7 @@ pub struct ManifestMeta {
     /// Exact number of DELETE entries.
     pub num_deleted_files: i64,
     /// Ranges of the partition columns over all entries.
-    pub partition_stats: PartitionStats,
+    pub partition_stats: SimpleStats,
     /// Greatest schema id of the entries.
     pub schema_id: i64,
     /// Smallest bucket.
@@ -38,17 +39,6 @@ pub struct ManifestMeta {
     pub min_row_id: Option<i64>,
     /// Greatest row id; `None` as well when an entry has none.
     pub max_row_id: Option<i64>,
-}
-
-/// Statistics of the partition columns (`spec/metadata.md 4.4`), never truncated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PartitionStats {
-    /// Serialized BinaryRow of the minima.
-    pub min: Vec<u8>,
-    /// Serialized BinaryRow of the maxima.
-    pub max: Vec<u8>,
-    /// Null counts, one a partition column; empty when none were written.
-    pub null_counts: Vec<Option<i64>>,
 }
 
 /// Decodes a manifest list, in its order. The order matters for adding and deleting.
@@ -78,7 +68,7 @@ fn decode_meta(record: &Record<'_>) -> Result<ManifestMeta> {
         file_size: record.count("_FILE_SIZE")?,
         num_added_files: record.count("_NUM_ADDED_FILES")?,
         num_deleted_files: record.count("_NUM_DELETED_FILES")?,
-        partition_stats: PartitionStats {
+        partition_stats: SimpleStats {
             min: stats.bytes("_MIN_VALUES")?.to_vec(),
             max: stats.bytes("_MAX_VALUES")?.to_vec(),
             null_counts: stats.opt_longs("_NULL_COUNTS")?.unwrap_or_default(),
@@ -114,7 +104,7 @@ mod tests {
                 file_size: 2094,
                 num_added_files: 1,
                 num_deleted_files: 0,
-                partition_stats: PartitionStats { min: vec![0; 12], max: vec![0; 12], null_counts: vec![] },
+                partition_stats: SimpleStats { min: vec![0; 12], max: vec![0; 12], null_counts: vec![] },
                 schema_id: 0,
                 min_bucket: Some(0),
                 max_bucket: Some(0),

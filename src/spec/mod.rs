@@ -9,6 +9,7 @@
 pub(crate) mod avro;
 pub mod binary_row;
 pub mod bucket;
+pub mod data_file;
 pub mod datum;
 pub mod deletion_vector;
 pub mod file_index;
@@ -21,9 +22,10 @@ pub mod snapshot;
 pub mod stats;
 pub mod types;
 
+pub use data_file::{DataFileMeta, EMPTY_ROW, FileIdentity, FileSource, ManifestEntry, SimpleStats};
 pub use index_manifest::{DvRange, GlobalIndexMeta, IndexEntry, decode_index_manifest};
 pub use manifest::{DataFile, EntryHeads, ManifestEntries, ManifestFile};
-pub use manifest_list::{ManifestMeta, PartitionStats, decode_manifest_list};
+pub use manifest_list::{ManifestMeta, decode_manifest_list};
 pub use schema::TableSchema;
 pub use snapshot::{CommitKind, Snapshot};
 pub use types::{DataField, DataType, TypeKind};

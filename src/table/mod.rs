@@ -5,6 +5,7 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`.
 
+pub mod change;
 mod descriptor;
 pub mod identifier;
 pub mod travel;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};
 pub use travel::timestamp_millis;

@@ -1,0 +1,77 @@
+//! The files that one write has created and nobody refers to yet: they go when it fails or is dropped.
+//!
+//! May import: `error`, `store`.
+
+use std::sync::Arc;
+
+use object_store::path::Path;
+use parking_lot::Mutex;
+
+use crate::store::TableFiles;
+
+/// The files of one write (a statement, or one round of a writer) until they are committed.
+///
+/// Every file is named here before it is opened. [`Self::keep`] forgets them all, because a snapshot refers to them now or
+/// may do so; [`Self::remove`] deletes them; dropped with files, it deletes them in the background, as far as there is a
+/// runtime. What can't be deleted is an orphan for cleaning to find: never is anything deleted that was not created here.
+#[derive(Debug)]
+pub struct OwnFiles {
+    files: Arc<TableFiles>,
+    paths: Mutex<Vec<Path>>,
+}
+
+impl OwnFiles {
+    /// No files yet, of the table of `files`.
+    pub fn new(files: Arc<TableFiles>) -> Arc<Self> {
+        Arc::new(Self { files, paths: Mutex::new(Vec::new()) })
+    }
+
+    /// Notes a file that is about to be created.
+    pub fn add(&self, path: Path) {
+        self.paths.lock().push(path);
+    }
+
+    /// Deletes one file that was created here, because it is not wanted after all.
+    pub async fn discard(&self, path: &Path) {
+        let known = {
+            let mut paths = self.paths.lock();
+            let known = paths.iter().position(|other| other == path);
+            known.map(|at| paths.swap_remove(at)).is_some()
+        };
+        if known {
+            // Best effort, as for all of them.
+            let _ = self.files.delete(path).await;
+        }
+    }
+
+    /// Keeps the files: somebody else is responsible for them from now on.
+    pub fn keep(&self) {
+        self.paths.lock().clear();
+    }
+
+    /// Deletes the files, as far as the store lets us.
+    pub async fn remove(&self) {
+        let paths = std::mem::take(&mut *self.paths.lock());
+        remove(&self.files, paths).await;
+    }
+}
+
+async fn remove(files: &TableFiles, paths: Vec<Path>) {
+    for path in paths {
+        // A file that stays is an orphan: the error that made us delete is the one to report.
+        let _ = files.delete(&path).await;
+    }
+}
+
+impl Drop for OwnFiles {
+    fn drop(&mut self) {
+        let paths = std::mem::take(self.paths.get_mut());
+        if paths.is_empty() {
+            return;
+        }
+        let files = Arc::clone(&self.files);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { remove(&files, paths).await });
+        }
+    }
+}

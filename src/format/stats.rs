@@ -1,8 +1,9 @@
 //! Statistics of the columns of a data file, gathered from the batches that go into it (`spec/data.md 11`,
 //! `spec/metadata.md 4.4`): bounds and numbers of NULLs, as Java would have taken them from the file.
 //!
-//! What a format's statistics say of a type is Java's habit: Parquet has no bounds of bytes, times and timestamps of more than 6
-//! digits, and none of a column with NaN; zeros are widened there (`spec/observed.md`, Statistics).
+//! What a format's statistics say of a type is Java's habit: no bounds of bytes, and in Parquet none of timestamps of more than 6
+//! digits. Where a column holds NaN, Java's bounds of Parquet and ORC are not to be trusted (`spec/observed.md`, Statistics): there
+//! are none here.
 //!
 //! May import: `error`, `options`, `spec`.
 
@@ -133,7 +134,6 @@ impl Bounds {
         let is_parquet = format == FileFormat::Parquet;
         match &data_type.kind {
             TypeKind::Boolean => Self::Boolean(None),
-            TypeKind::Time(_) if is_parquet => Self::None,
             TypeKind::Timestamp(precision) | TypeKind::TimestampLtz(precision) if is_parquet && *precision > 6 => {
                 Self::None
             }
@@ -233,24 +233,12 @@ impl Column {
                 both(datum(*low), datum(*high))
             }
             Bounds::Float { bounds: Some((low, high)), has_nan } => {
-                let (mut low, mut high) = (*low, *high);
-                match format {
-                    // Parquet's rule: bounds with NaN are none, zeros may be of either sign.
-                    FileFormat::Parquet => {
-                        if *has_nan {
-                            return Ok(None);
-                        }
-                        low = if low == 0.0 { -0.0 } else { low };
-                        high = if high == 0.0 { 0.0 } else { high };
-                    }
-                    FileFormat::Orc if *has_nan => (low, high) = (f64::NAN, f64::NAN),
-                    // Java has one NaN, above everything.
-                    _ if *has_nan => {
-                        high = f64::NAN;
-                        low = if low.is_nan() { f64::NAN } else { low };
-                    }
-                    _ => {}
-                }
+                let (low, high) = match format {
+                    FileFormat::Parquet | FileFormat::Orc if *has_nan => return Ok(None),
+                    // By comparison, in which there is one NaN, above everything.
+                    _ if *has_nan => (if low.is_nan() { f64::NAN } else { *low }, f64::NAN),
+                    _ => (*low, *high),
+                };
                 if self.data_type.kind == TypeKind::Float {
                     both(Datum::Float(low as f32), Datum::Float(high as f32))
                 } else {
@@ -514,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_when_nan_or_zero_then_the_formats_rule() {
+    fn floats_when_nan_or_zero_then_no_bounds_or_the_total_order() {
         let of = |format, values: &[f64]| {
             let batches =
                 values.chunks(1).map(|chunk| Arc::new(Float64Array::from(chunk.to_vec())) as ArrayRef).collect();
@@ -525,12 +513,12 @@ mod tests {
             }
         };
         let bits = |low: f64, high: f64| Some((low.to_bits(), high.to_bits()));
-        assert_eq!(of(FileFormat::Parquet, &[0.0]), bits(-0.0, 0.0));
-        assert_eq!(of(FileFormat::Parquet, &[-0.0]), bits(-0.0, 0.0));
+        assert_eq!(of(FileFormat::Parquet, &[-0.0]), bits(-0.0, -0.0));
+        assert_eq!(of(FileFormat::Orc, &[0.0, -0.0, f64::INFINITY]), bits(-0.0, f64::INFINITY));
         assert_eq!(of(FileFormat::Avro, &[0.0, -0.0]), bits(-0.0, 0.0));
         assert_eq!(of(FileFormat::Avro, &[0.0]), bits(0.0, 0.0));
         assert_eq!(of(FileFormat::Parquet, &[1.0, f64::NAN]), None);
-        assert_eq!(of(FileFormat::Orc, &[1.0, f64::NAN]), bits(f64::NAN, f64::NAN));
+        assert_eq!(of(FileFormat::Orc, &[1.0, f64::NAN]), None);
         assert_eq!(of(FileFormat::Avro, &[1.0, f64::NAN]), bits(1.0, f64::NAN));
     }
 

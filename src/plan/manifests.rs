@@ -66,8 +66,8 @@ struct Planner<'a> {
 
 /// The entries of a manifest that may matter: all that are decoded pass the partition and bucket filters where `whole` is
 /// false.
-struct Decoded {
-    entries: Arc<ManifestEntries>,
+pub(super) struct Decoded {
+    pub(super) entries: Arc<ManifestEntries>,
     whole: bool,
 }
 
@@ -542,6 +542,27 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Reads and decodes manifests whole, in order, several at once; what is decoded is kept for later plans.
+pub(super) async fn read_whole_manifests(table: &Arc<Table>, metas: &[ManifestMeta]) -> Result<Vec<Decoded>> {
+    let reads = metas.iter().map(|meta| read_whole_manifest(Arc::clone(table), meta.clone())).collect::<Vec<_>>();
+    futures::stream::iter(reads).buffered(CONCURRENCY).try_collect().await
+}
+
+async fn read_whole_manifest(table: Arc<Table>, meta: ManifestMeta) -> Result<Decoded> {
+    let key = manifest_key(&table, &meta)?;
+    if let Some(entries) = table.caches().cached(&key) {
+        return Ok(Decoded { entries, whole: true });
+    }
+    let bytes = read_manifest_file(&table, &meta.file_name, Some(meta.file_size)).await?;
+    let decoded = SpawnedTask::spawn_blocking(move || ManifestEntries::decode_bytes(bytes))
+        .join()
+        .await
+        .map_err(|error| Error::internal("a planning task failed").with_source(error))?;
+    let entries = Arc::new(decoded.map_err(|error| error.with("manifest", meta.file_name.clone()))?);
+    table.caches().keep(key, Arc::clone(&entries), entries.memory());
+    Ok(Decoded { entries, whole: true })
+}
+
 /// What a manifest is known by in the cache of decoded files.
 fn manifest_key(table: &Table, meta: &ManifestMeta) -> Result<FileKey> {
     let path = table.files().manifest_path(&meta.file_name)?;
@@ -561,7 +582,7 @@ async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Res
     }
 }
 
-async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
+pub(super) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
     let path = table.files().manifest_path(name)?;
     let load = async {
         let bytes = read_manifest_file(table, name, None).await?;
@@ -572,7 +593,7 @@ async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexE
     Ok(table.caches().decoded(table.files().key(&path, 0), load).await?.value)
 }
 
-async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
+pub(super) async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
     let path = table.files().manifest_path(name)?;
     let recorded = size;
     let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
@@ -659,9 +680,9 @@ impl PartitionTable {
 }
 
 /// What tells a file from others (`spec/metadata.md 4.5`).
-struct Identity<'a> {
-    entries: &'a ManifestEntries,
-    row: usize,
+pub(super) struct Identity<'a> {
+    pub(super) entries: &'a ManifestEntries,
+    pub(super) row: usize,
 }
 
 impl Identity<'_> {

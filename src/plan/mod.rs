@@ -16,6 +16,7 @@
 mod bucket;
 mod columns;
 mod file_index;
+mod live;
 mod manifests;
 mod partition;
 mod prune;
@@ -32,6 +33,7 @@ use roaring::RoaringBitmap;
 
 pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
+pub use live::{index_files, live_files, manifests_of};
 pub use manifests::plan_scan;
 pub use prune::StatsPruner;
 pub use section::{Section, SectionKind};

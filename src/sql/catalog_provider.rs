@@ -19,6 +19,7 @@ use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::LakeTable;
 use super::row_ids::ROW_TRACKING;
+use super::write::STATIC_PARTITION;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind};
 use crate::store::Caches;
@@ -96,6 +97,14 @@ impl LakeSchema {
         let shared = &self.shared;
         let (name, hint) = split_options(name)?;
         options.extend(hint.unwrap_or_default());
+        let mut partition = BTreeMap::new();
+        options.retain(|key, value| match key.strip_prefix(STATIC_PARTITION) {
+            Some(column) => {
+                partition.insert(column.to_owned(), std::mem::take(value));
+                false
+            }
+            None => true,
+        });
         let mut object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
         if object.branch.is_none() {
             // The option says what `t$branch_b` says.
@@ -117,7 +126,10 @@ impl LakeSchema {
         };
         let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
         let provider = match &object.version {
-            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)).with_branch(other)?,
+            None => {
+                let provider = LakeTable::with_pins(table, None, Arc::clone(&shared.pins)).with_branch(other)?;
+                provider.with_partition(partition)
+            }
             Some(version) => {
                 let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
                     table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))

@@ -34,6 +34,7 @@ mod statement;
 mod tokens;
 mod travel;
 mod types;
+mod write;
 mod zone;
 
 #[cfg(test)]

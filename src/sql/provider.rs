@@ -1,14 +1,15 @@
 //! A table as the engine sees it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
@@ -21,12 +22,14 @@ use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
 use super::settings::PaimonSettings;
 use super::travel;
+use super::write::Insert;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions, check_dynamic};
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
 use crate::table::Table;
+use crate::write::default_value;
 
 /// A table of a lake, readable by the engine: at its latest snapshot when a query starts, or at a given one.
 #[derive(Debug)]
@@ -41,6 +44,10 @@ pub struct LakeTable {
     row_ids: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
+    /// The partition that a statement which writes names.
+    partition: BTreeMap<String, String>,
+    /// The values of columns that an INSERT leaves out.
+    defaults: HashMap<String, Expr>,
 }
 
 impl LakeTable {
@@ -64,7 +71,14 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None }
+        let defaults = defaults(&table);
+        let partition = BTreeMap::new();
+        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None, partition, defaults }
+    }
+
+    /// The table as the target of a statement that names a partition of it.
+    pub(crate) fn with_partition(self, partition: BTreeMap<String, String>) -> Self {
+        Self { partition, ..self }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -264,14 +278,39 @@ impl TableProvider for LakeTable {
             .collect())
     }
 
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
     async fn insert_into(
         &self,
-        _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _op: datafusion::logical_expr::dml::InsertOp,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("INSERT into table {}: this version reads tables only", self.table.identifier())
+        let refused =
+            |what: &str| Err(self.table.at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into);
+        if self.snapshot.is_some() {
+            return refused("a version of a table");
+        }
+        if self.row_ids {
+            return refused("the row ids of a table");
+        }
+        let options = self.options(state)?;
+        let insert = Insert { table: &self.table, options: &options, partition: &self.partition, op };
+        Ok(insert.plan(state, input)?)
     }
+}
+
+/// The default values of the columns that have one. A default that is no value of its column is not one: writing says so.
+fn defaults(table: &Table) -> HashMap<String, Expr> {
+    let fields = table.schema().fields.iter();
+    fields
+        .filter_map(|field| {
+            let value = default_value(field).ok()??;
+            Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
+        })
+        .collect()
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

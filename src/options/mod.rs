@@ -13,6 +13,7 @@
 //! May import: `error`.
 
 mod check;
+mod commit;
 mod def;
 mod lookup;
 mod names;
@@ -22,6 +23,7 @@ mod value;
 mod view;
 
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
+pub use commit::CommitOptions;
 pub use def::{Kind, OptionDef, Reading, Refusal};
 pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest};
 pub use names::{

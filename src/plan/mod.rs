@@ -35,6 +35,7 @@ pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
 pub use live::{index_files, live_files, manifests_of};
 pub use manifests::plan_scan;
+pub(crate) use manifests::{manifest_key, read_index_manifest, read_manifest_file, read_manifest_list};
 pub use prune::StatsPruner;
 pub use section::{Section, SectionKind};
 

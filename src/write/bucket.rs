@@ -9,15 +9,15 @@ use arrow::datatypes::{Int8Type, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use uuid::Uuid;
 
-use super::{CommitMessage, RollingWriter};
 use super::assign::read_hashes;
 use super::existing::HASH_INDEX;
 use super::merge::{KeyMerger, KeyRows, Merged};
 use super::mode::{BucketMode, POSTPONE_BUCKET};
 use super::target::{WriteRun, WriteTarget};
+use super::{CommitMessage, RollingWriter};
 use crate::error::Result;
-use crate::spec::hash_index::encode_hash_index;
 use crate::spec::IndexEntry;
+use crate::spec::hash_index::encode_hash_index;
 
 /// A bucket of a key table, written in key order.
 pub(super) struct KeyBucket {

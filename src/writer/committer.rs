@@ -33,10 +33,7 @@ impl TableCommitter {
     /// Invalid when the commit conflicts with others', corrupt when a file of the messages is gone, Io when the store failed;
     /// nothing is visible then, and the same call can be repeated.
     pub async fn commit(&self, identifier: i64, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
-        let committable = Committable::new(identifier, messages.clone());
-        let Some(committable) = Box::pin(self.commit.filter_committed(vec![committable])).await?.pop() else {
-            return Ok(CommitOutcome::default());
-        };
+        let committable = Committable::new(identifier, messages);
         Box::pin(self.commit.commit(committable)).await
     }
 
@@ -54,11 +51,6 @@ impl TableCommitter {
     /// As [`Self::commit`].
     pub async fn overwrite(&self, scope: &OverwriteScope, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
         Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await
-    }
-
-    /// Removes the files of messages that will not be committed.
-    pub async fn abort(&self, messages: &[CommitMessage]) {
-        Box::pin(self.commit.abort(messages)).await;
     }
 
     /// The commit path underneath, for everything else that it can do.

@@ -4,5 +4,4 @@ mod commit;
 mod insert;
 mod strict;
 
-pub(crate) use commit::LakeCommitExec;
 pub(crate) use insert::{Insert, STATIC_PARTITION};

@@ -21,6 +21,7 @@ mod scan;
 mod table;
 mod value;
 mod view;
+mod write;
 
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
 pub use commit::CommitOptions;
@@ -32,3 +33,4 @@ pub use names::{
 pub use scan::ScanOptions;
 pub use value::{MemorySize, OptionValue, parse_bool, parse_duration, parse_size};
 pub use view::{SequenceGroup, TableOptions};
+pub use write::{ExternalPaths, ExternalStrategy, FileIndexColumn, FileRole, ParquetOptions, StatsMode, WriteOptions};

@@ -10,6 +10,7 @@
 pub(crate) mod avro;
 pub mod binary_row;
 pub mod bucket;
+pub mod casts;
 pub mod data_file;
 pub mod datum;
 pub mod deletion_vector;
@@ -17,6 +18,7 @@ pub mod document;
 pub mod file_index;
 pub mod hash_index;
 pub mod index_manifest;
+pub mod literal;
 pub mod manifest;
 pub mod manifest_list;
 pub mod partition;

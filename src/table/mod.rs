@@ -5,9 +5,11 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`.
 
+pub(crate) mod aggregate;
 pub mod change;
 mod descriptor;
 pub mod identifier;
+pub(crate) mod merge_rules;
 pub mod travel;
 
 use std::collections::{BTreeMap, HashMap};

@@ -104,6 +104,9 @@ impl TableCommit {
             let step = Box::pin(self.attempt(draft, deadline, progress, outcome)).await;
             let error = match step {
                 Ok(Step::Done(snapshot)) => {
+                    if let Some(safe) = &mut *self.safe_snapshot.lock() {
+                        *safe = snapshot.id.max(*safe);
+                    }
                     self.write_hints(&snapshot).await;
                     return Ok(Some(snapshot));
                 }

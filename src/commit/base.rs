@@ -59,6 +59,11 @@ impl Base {
         Ok(Self { snapshot: Some(snapshot), manifests, indexes, partly: Mutex::default() })
     }
 
+    /// Some manifests, whatever they belong to.
+    pub(super) fn of_manifests(manifests: Vec<ManifestMeta>) -> Self {
+        Self { snapshot: None, manifests, indexes: Arc::default(), partly: Mutex::default() }
+    }
+
     /// The id of the snapshot, 0 when there is none.
     pub(super) fn id(&self) -> i64 {
         self.snapshot.as_ref().map_or(0, |snapshot| snapshot.id)
@@ -73,7 +78,13 @@ impl Base {
         futures::stream::iter(reads).buffered(CONCURRENCY).try_collect().await
     }
 
-    async fn manifest(&self, table: &Table, meta: &ManifestMeta, scope: &Scope) -> Result<Arc<ManifestEntries>> {
+    /// The entries of one manifest, all of them or only those of `scope`.
+    pub(super) async fn manifest(
+        &self,
+        table: &Table,
+        meta: &ManifestMeta,
+        scope: &Scope,
+    ) -> Result<Arc<ManifestEntries>> {
         let partly = (!scope.is_all()).then(|| self.partly.lock().get(&meta.file_name).cloned()).flatten();
         if let Some(entries) = partly {
             return Ok(entries);

@@ -25,12 +25,16 @@ mod index;
 mod merge;
 mod new_files;
 mod queue;
+mod recovery;
+mod row_ranges;
 mod scope;
 mod source;
 mod stamps;
+mod strict;
 mod table_commit;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

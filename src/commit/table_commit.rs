@@ -1,6 +1,7 @@
 //! The committer of one table: what applications, statements and maintenance hold.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub struct TableCommit {
     pub(super) safe_snapshot: Mutex<Option<i64>>,
     /// The latest schema that was seen.
     pub(super) schema_id: Mutex<i64>,
+    /// Whether the outcome of a commit is unknown.
+    pub(super) unknown: AtomicBool,
 }
 
 /// Stores that proved to create files only if absent.
@@ -63,6 +66,7 @@ impl TableCommit {
             read_snapshot: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
             schema_id: Mutex::new(table.schema().id),
+            unknown: AtomicBool::new(false),
             options,
             table,
         })
@@ -270,7 +274,10 @@ impl TableCommit {
                 }
                 Ok(outcome)
             }
-            Err(error) => Err(self.table.at(error)),
+            Err(error) => {
+                self.unknown.fetch_or(super::outcome_is_unknown(&error), Ordering::Relaxed);
+                Err(self.table.at(error))
+            }
         }
     }
 

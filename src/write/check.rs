@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, UInt32Array,
-};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{
@@ -211,21 +209,6 @@ fn one_nan(column: ArrayRef) -> ArrayRef {
     }
 }
 
-/// The rows of a batch that are not bad.
-pub(crate) fn good_rows(rows: usize, bad: &[BadRow]) -> UInt32Array {
-    let mut bad = bad.iter().map(|bad| bad.row).peekable();
-    (0..rows)
-        .filter(|row| {
-            let is_bad = bad.peek() == Some(row);
-            if is_bad {
-                bad.next();
-            }
-            !is_bad
-        })
-        .map(|row| row as u32)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int32Array, StringViewArray, TimestampMillisecondArray};
@@ -277,11 +260,5 @@ mod tests {
         let column = Arc::new(TimestampMillisecondArray::from(vec![1999, -1]));
         let (column, _) = check(field("t", DataType::nullable(TypeKind::Timestamp(0))), None, column);
         assert_eq!(column.as_primitive::<TimestampMillisecondType>().values(), &[1000, -1000]);
-    }
-
-    #[test]
-    fn good_rows_when_some_are_bad_then_the_others() {
-        let bad = [BadRow { row: 1, reason: String::new() }, BadRow { row: 2, reason: String::new() }];
-        assert_eq!(good_rows(4, &bad).values(), &[0, 3]);
     }
 }

@@ -1,6 +1,6 @@
 //! A table as the engine sees it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -41,6 +41,8 @@ pub struct LakeTable {
     row_ids: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
+    /// What `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text, `None` for NULL.
+    static_partition: BTreeMap<String, Option<String>>,
 }
 
 impl LakeTable {
@@ -64,7 +66,8 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None }
+        let static_partition = BTreeMap::new();
+        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None, static_partition }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -83,6 +86,17 @@ impl LakeTable {
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
         let other = other.map(|other| other.fitting(&self.table)).transpose()?;
         Ok(Self { other, ..self })
+    }
+
+    /// The table as the target of an overwrite of one partition, or of those that begin like it.
+    pub(crate) fn with_static_partition(self, static_partition: BTreeMap<String, Option<String>>) -> Self {
+        Self { static_partition, ..self }
+    }
+
+    /// The partition that an overwrite names; empty for none.
+    #[expect(dead_code, reason = "asked for by INSERT")]
+    pub(crate) fn static_partition(&self) -> &BTreeMap<String, Option<String>> {
+        &self.static_partition
     }
 
     /// The table behind.

@@ -15,6 +15,7 @@ mod case;
 mod catalog_provider;
 mod catalogs;
 mod coercion;
+mod ddl;
 mod describe;
 mod dialect;
 mod factory;
@@ -34,6 +35,7 @@ mod statement;
 mod tokens;
 mod travel;
 mod types;
+mod words;
 mod write;
 mod zone;
 

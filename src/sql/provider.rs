@@ -44,8 +44,8 @@ pub struct LakeTable {
     row_ids: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
-    /// The partition that a statement which writes names.
-    partition: BTreeMap<String, String>,
+    /// What `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text, `None` for NULL.
+    static_partition: BTreeMap<String, Option<String>>,
     /// The values of columns that an INSERT leaves out.
     defaults: HashMap<String, Expr>,
 }
@@ -71,14 +71,8 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        let defaults = defaults(&table);
-        let partition = BTreeMap::new();
-        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None, partition, defaults }
-    }
-
-    /// The table as the target of a statement that names a partition of it.
-    pub(crate) fn with_partition(self, partition: BTreeMap<String, String>) -> Self {
-        Self { partition, ..self }
+        let (static_partition, defaults) = (BTreeMap::new(), defaults(&table));
+        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None, static_partition, defaults }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -97,6 +91,11 @@ impl LakeTable {
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
         let other = other.map(|other| other.fitting(&self.table)).transpose()?;
         Ok(Self { other, ..self })
+    }
+
+    /// The table as the target of an overwrite of one partition, or of those that begin like it.
+    pub(crate) fn with_static_partition(self, static_partition: BTreeMap<String, Option<String>>) -> Self {
+        Self { static_partition, ..self }
     }
 
     /// The table behind.
@@ -297,7 +296,7 @@ impl TableProvider for LakeTable {
             return refused("the row ids of a table");
         }
         let options = self.options(state)?;
-        let insert = Insert { table: &self.table, options: &options, partition: &self.partition, op };
+        let insert = Insert { table: &self.table, options: &options, partition: &self.static_partition, op };
         Ok(insert.plan(state, input)?)
     }
 }

@@ -16,10 +16,6 @@ use crate::options::TableOptions;
 use crate::table::Table;
 use crate::write::{LakeWriteExec, RunSlot, WriteTarget};
 
-/// What stands before the name of a partition column where the target of an INSERT OVERWRITE names its partition:
-/// `"t@opts:partition:dt=2026-01-01"`.
-pub(crate) const STATIC_PARTITION: &str = "partition:";
-
 /// An INSERT into a table.
 pub(crate) struct Insert<'a> {
     /// The table.
@@ -27,7 +23,7 @@ pub(crate) struct Insert<'a> {
     /// Its options with those of the session.
     pub options: &'a TableOptions,
     /// The partition that the statement names.
-    pub partition: &'a BTreeMap<String, String>,
+    pub partition: &'a BTreeMap<String, Option<String>>,
     /// INSERT INTO or OVERWRITE.
     pub op: InsertOp,
 }
@@ -76,7 +72,10 @@ impl Insert<'_> {
             .partition
             .iter()
             .map(|(column, value)| {
-                let value = if value == default_name { ScalarValue::Null } else { ScalarValue::from(value.as_str()) };
+                let value = match value {
+                    Some(value) if value != default_name => ScalarValue::from(value.as_str()),
+                    _ => ScalarValue::Null,
+                };
                 (column.clone(), value)
             })
             .collect();

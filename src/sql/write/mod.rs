@@ -4,4 +4,4 @@ mod commit;
 mod insert;
 mod strict;
 
-pub(crate) use insert::{Insert, STATIC_PARTITION};
+pub(crate) use insert::Insert;

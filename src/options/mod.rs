@@ -23,7 +23,7 @@ mod view;
 
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
 pub use def::{Kind, OptionDef, Reading, Refusal};
-pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest};
+pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest, nearest_of};
 pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };

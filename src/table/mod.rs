@@ -5,9 +5,11 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`.
 
+mod auto_tags;
 pub mod change;
 mod descriptor;
 pub mod identifier;
+pub mod read_from;
 pub mod travel;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +21,7 @@ use parking_lot::Mutex;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};
+pub use read_from::{ChangeFiles, Changes, ReadFrom};
 pub use travel::timestamp_millis;
 
 use crate::error::{Error, Result};

@@ -26,7 +26,7 @@ mod write;
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
 pub use commit::CommitOptions;
 pub use def::{Kind, OptionDef, Reading, Refusal};
-pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest};
+pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest, nearest_of};
 pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };

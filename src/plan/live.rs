@@ -1,22 +1,43 @@
-//! The live files of a snapshot as writers and commits see them: every level and bucket, postponed ones too, and no filter but
-//! on whole partitions.
-//!
-//! May import: `error`, `spec`, `store`, `table`, `plan::manifests`.
+//! What a snapshot consists of, file by file: for those who look at a table's files and not at its rows.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::manifests::{Decoded, Identity, read_index_manifest, read_manifest_list, read_whole_manifests};
+use super::manifests::{Planner, read_index_manifest, read_manifest_list};
+pub use super::partition::PartitionPredicate;
+use super::{PlannedFile, ScanRequest};
 use crate::error::Result;
-use crate::spec::manifest::DataFile;
+use crate::options::Level0;
 use crate::spec::{IndexEntry, ManifestMeta, Snapshot};
 use crate::table::Table;
 
-/// The manifests that make up `snapshot`, base before delta (`spec/metadata.md 3.2`).
+/// Which live files are wanted.
+#[derive(Clone, Default)]
+pub struct LiveRequest {
+    /// Partitions; `None` for all.
+    pub partitions: Option<PartitionPredicate>,
+    /// Whether the files come with their deletion vectors.
+    pub deletions: bool,
+}
+
+/// The live data files of `snapshot`, of every level; those of the postpone bucket, which no read sees, are left out.
+///
+/// # Errors
+/// Errors of the store and of the files' bytes name the file; errors of the request's predicate.
+pub async fn live_files(table: &Arc<Table>, snapshot: &Snapshot, request: LiveRequest) -> Result<Vec<PlannedFile>> {
+    let everything = ScanRequest::everything(table, Level0::Merge);
+    let mut planner = Planner::try_new(table, &everything)?.every_level(request.partitions);
+    let metas = planner.manifest_list(snapshot).await?;
+    let metas = planner.prune_manifests(metas)?;
+    let decoded = planner.read_manifests(&metas).await?;
+    let files = planner.live_files(&decoded, &metas)?;
+    if request.deletions { planner.attach_deletions(snapshot, files).await } else { Ok(files) }
+}
+
+/// The manifests of `snapshot`, in their order: those of everything before it, then those of what it changed.
 ///
 /// # Errors
 /// Errors of the store and of the files' bytes name the file.
-pub async fn manifests_of(table: &Arc<Table>, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
+pub async fn manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
     let (base, delta) = futures::try_join!(
         read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
@@ -24,51 +45,11 @@ pub async fn manifests_of(table: &Arc<Table>, snapshot: &Snapshot) -> Result<Vec
     Ok(base.iter().chain(delta.iter()).cloned().collect())
 }
 
-/// The live files of `snapshot`, in the order in which they were added; only those of `partitions` (serialized BinaryRows) if
-/// some are given.
-///
-/// # Errors
-/// Errors of the store and of the files' bytes name the file.
-pub async fn live_files(
-    table: &Arc<Table>,
-    snapshot: &Snapshot,
-    partitions: Option<&HashSet<Arc<[u8]>>>,
-) -> Result<Vec<DataFile>> {
-    let metas: Vec<ManifestMeta> = manifests_of(table, snapshot)
-        .await?
-        .into_iter()
-        .filter(|meta| meta.num_added_files > 0 || meta.num_deleted_files > 0)
-        .collect();
-    let decoded = read_whole_manifests(table, &metas).await?;
-    let mut deleted: HashSet<Identity<'_>> = HashSet::new();
-    for Decoded { entries, .. } in &decoded {
-        if entries.kind.contains(&1) {
-            let rows = (0..entries.len()).filter(|&row| entries.kind[row] == 1);
-            deleted.extend(rows.map(|row| Identity { entries, row }));
-        }
-    }
-    let mut files = Vec::new();
-    for Decoded { entries, .. } in &decoded {
-        let wanted: Option<Vec<bool>> = partitions
-            .map(|wanted| entries.partition.values.iter().map(|partition| wanted.contains(partition)).collect());
-        for row in 0..entries.len() {
-            if entries.kind[row] == 1
-                || wanted.as_ref().is_some_and(|wanted| !wanted[entries.partition.keys[row] as usize])
-                || (!deleted.is_empty() && deleted.contains(&Identity { entries, row }))
-            {
-                continue;
-            }
-            files.push(DataFile { entries: Arc::clone(entries), row: row as u32 });
-        }
-    }
-    Ok(files)
-}
-
-/// The index files of `snapshot` (`spec/metadata.md 8.1`).
+/// The index files of `snapshot`.
 ///
 /// # Errors
 /// Errors of the store and of the file's bytes name the file.
-pub async fn index_files(table: &Arc<Table>, snapshot: &Snapshot) -> Result<Arc<Vec<IndexEntry>>> {
+pub async fn index_entries(table: &Table, snapshot: &Snapshot) -> Result<Arc<Vec<IndexEntry>>> {
     match &snapshot.index_manifest {
         Some(name) => read_index_manifest(table, name).await,
         None => Ok(Arc::default()),

@@ -32,6 +32,7 @@ pub(crate) mod scan;
 mod session;
 mod settings;
 mod statement;
+mod system;
 mod tokens;
 mod travel;
 mod types;

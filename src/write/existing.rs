@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::CommitMessage;
 use crate::error::{Error, Result};
-use crate::plan::{index_files, live_files};
+use crate::plan::live::{LiveRequest, index_entries, live_files};
 use crate::spec::{IndexEntry, Snapshot};
 use crate::table::Table;
 
@@ -40,7 +40,8 @@ impl ExistingBuckets {
     pub(crate) async fn load(table: &Arc<Table>, snapshot: Option<&Snapshot>, with_hashes: bool) -> Result<Self> {
         let mut existing = Self::default();
         let Some(snapshot) = snapshot else { return Ok(existing) };
-        for file in live_files(table, snapshot, None).await? {
+        for planned in live_files(table, snapshot, LiveRequest::default()).await? {
+            let file = &planned.file;
             let state = match existing.partitions.get_mut(file.partition()) {
                 Some(state) => state,
                 None => existing.partitions.entry(Arc::clone(file.partition())).or_default(),
@@ -52,7 +53,7 @@ impl ExistingBuckets {
             bucket.max_sequence = bucket.max_sequence.max(file.sequence_numbers().1);
         }
         if with_hashes {
-            for entry in index_files(table, snapshot).await?.iter().filter(|entry| entry.index_type == HASH_INDEX) {
+            for entry in index_entries(table, snapshot).await?.iter().filter(|entry| entry.index_type == HASH_INDEX) {
                 existing.hashes.insert((Arc::clone(&entry.partition), entry.bucket), entry.clone());
             }
         }

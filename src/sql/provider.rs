@@ -301,7 +301,7 @@ impl TableProvider for LakeTable {
         }
         let options = self.state.options(state)?;
         let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
-        Ok(insert.plan(state, input)?)
+        Ok(Box::pin(insert.plan(state, input)).await?)
     }
 }
 

@@ -10,6 +10,7 @@
 pub(crate) mod avro;
 pub mod binary_row;
 pub mod bucket;
+pub mod casts;
 pub mod data_file;
 pub mod datum;
 pub mod deletion_vector;
@@ -17,6 +18,7 @@ pub mod document;
 pub mod file_index;
 pub mod hash_index;
 pub mod index_manifest;
+pub mod literal;
 pub mod manifest;
 pub mod manifest_list;
 pub mod partition;
@@ -27,7 +29,7 @@ pub mod tag;
 pub mod types;
 
 pub use avro::AvroCodec;
-pub use data_file::{DataFileMeta, EMPTY_ROW, FileIdentity, FileSource, ManifestEntry, SimpleStats};
+pub use data_file::{DataFileMeta, EMPTY_ROW, FileIdentity, FileIdentityRef, FileSource, ManifestEntry, SimpleStats};
 pub use index_manifest::{DvRange, GlobalIndexMeta, IndexEntry, decode_index_manifest, encode_index_manifest};
 pub use manifest::{DataFile, EncodedManifest, EntryHeads, ManifestEncoder, ManifestEntries, ManifestFile};
 pub use manifest_list::{ManifestMeta, decode_manifest_list, encode_manifest_list};

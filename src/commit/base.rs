@@ -74,10 +74,8 @@ impl Base {
     pub(super) async fn entries(&self, table: &Table, scope: &Scope) -> Result<Vec<Arc<ManifestEntries>>> {
         let kept = scope.manifests(&self.manifests)?;
         let metas = self.manifests.iter().zip(kept).filter(|(_, kept)| *kept).map(|(meta, _)| meta);
-        futures::stream::iter(metas.map(|meta| self.manifest(table, meta, scope)))
-            .buffered(CONCURRENCY)
-            .try_collect()
-            .await
+        let reads: Vec<_> = metas.map(|meta| self.manifest(table, meta, scope)).collect();
+        futures::stream::iter(reads).buffered(CONCURRENCY).try_collect().await
     }
 
     /// The entries of one manifest, all of them or only those of `scope`.

@@ -6,6 +6,7 @@
 //! May import: `error`, `options`, `spec`, `store`.
 
 pub(crate) mod aggregate;
+mod alter;
 pub mod change;
 mod definition;
 mod descriptor;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use alter::alter;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};

@@ -24,5 +24,5 @@ pub(crate) async fn open(name: &str, options: &BTreeMap<String, String>) -> Resu
         );
     };
     let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?);
-    Ok(Arc::new(LakeCatalog::new(Arc::new(catalog), Arc::new(Caches::default()))))
+    Ok(Arc::new(LakeCatalog::with_options(Arc::new(catalog), Arc::new(Caches::default()), options.clone())))
 }

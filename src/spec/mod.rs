@@ -9,11 +9,13 @@
 pub(crate) mod avro;
 pub mod binary_row;
 pub mod bucket;
+pub mod casts;
 pub mod data_file;
 pub mod datum;
 pub mod deletion_vector;
 pub mod file_index;
 pub mod index_manifest;
+pub mod literal;
 pub mod manifest;
 pub mod manifest_list;
 pub mod partition;

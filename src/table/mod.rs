@@ -5,10 +5,15 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`.
 
+pub(crate) mod aggregate;
 pub mod change;
+mod definition;
 mod descriptor;
+pub(crate) mod field_ids;
 pub mod identifier;
+pub(crate) mod merge_rules;
 pub mod travel;
+pub(crate) mod validate;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

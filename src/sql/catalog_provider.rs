@@ -18,17 +18,23 @@ use super::branches::OtherBranch;
 use super::bridge;
 use super::hints::{OPTIONS_MARK, split_options, take_static_partition};
 use super::pins::SnapshotPins;
-use super::provider::LakeTable;
+use super::provider::{LakeTable, READ_OPTIMIZED};
 use super::row_ids::ROW_TRACKING;
+use super::system::{self, SystemKind, SystemTable};
+use super::travel::TableState;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind};
+use crate::options::TableOptions;
+use crate::spec::Snapshot;
 use crate::store::Caches;
-use crate::table::ObjectName;
+use crate::table::{ObjectName, Table, VersionSpec};
 
 /// What the databases of a catalog share.
 pub(crate) struct Shared {
     catalog: Arc<dyn Catalog>,
     caches: Arc<Caches>,
+    /// What the catalog was made with.
+    options: Arc<BTreeMap<String, String>>,
     pins: Arc<SnapshotPins>,
     /// Tables of this session only, by database and name: `CREATE EXTERNAL TABLE`.
     external: RwLock<HashMap<(String, String), Arc<dyn TableProvider>>>,
@@ -54,7 +60,13 @@ const SEEN_FOR: Duration = Duration::from_secs(5);
 impl LakeCatalog {
     /// Shows `catalog` to the engine; what is decoded of its tables is kept in `caches`.
     pub fn new(catalog: Arc<dyn Catalog>, caches: Arc<Caches>) -> Self {
-        let shared = Shared { catalog, caches, pins: Arc::default(), external: RwLock::default() };
+        Self::with_options(catalog, caches, BTreeMap::new())
+    }
+
+    /// As [`Self::new`], for a catalog that was made with `options`: `sys.catalog_options` shows them.
+    pub fn with_options(catalog: Arc<dyn Catalog>, caches: Arc<Caches>, options: BTreeMap<String, String>) -> Self {
+        let (options, pins) = (Arc::new(options), Arc::default());
+        let shared = Shared { catalog, caches, options, pins, external: RwLock::default() };
         Self { shared: Arc::new(shared), seen: Some(Mutex::default()) }
     }
 
@@ -78,7 +90,9 @@ impl CatalogProvider for LakeCatalog {
     fn schema_names(&self) -> Vec<String> {
         let catalog = Arc::clone(&self.shared.catalog);
         // The engine asks without a way to answer an error; a query of a table will meet it and say so.
-        bridge::wait_for(async move { catalog.list_databases().await }).unwrap_or_default()
+        let mut names = bridge::wait_for(async move { catalog.list_databases().await }).unwrap_or_default();
+        names.push(system::DATABASE.to_owned());
+        names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
@@ -196,6 +210,9 @@ impl LakeSchema {
         mut options: BTreeMap<String, String>,
     ) -> Result<Option<Arc<dyn TableProvider>>> {
         let shared = &self.shared;
+        if self.is_system() {
+            return Ok(Some(Arc::new(system::catalog_table(name, &shared.catalog, &shared.caches, &shared.options)?)));
+        }
         let (name, hint) = split_options(name)?;
         options.extend(hint.unwrap_or_default());
         let overwritten = take_static_partition(&mut options);
@@ -204,13 +221,6 @@ impl LakeSchema {
             // The option says what `t$branch_b` says.
             object.branch = options.remove("branch").filter(|branch| branch != "main");
         }
-        let row_ids = object.system_table.as_deref() == Some(ROW_TRACKING);
-        if let Some(system_table) = object.system_table.as_ref().filter(|_| !row_ids) {
-            return not_impl_err!(
-                "system table {}.{name}: ${system_table} is not supported in this version",
-                self.database
-            );
-        }
         let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
             Ok(table) => table,
             Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
@@ -218,28 +228,70 @@ impl LakeSchema {
             }
             Err(error) => return Err(error.into()),
         };
-        let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
-        let provider = match &object.version {
-            None => LakeTable::with_pins(table, None, Arc::clone(&shared.pins)).with_branch(other)?,
-            Some(version) => {
-                let snapshot = table.snapshot(Some(version)).await?.ok_or_else(|| {
-                    table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
-                })?;
-                let other = match other {
-                    Some(other) => Some(other.with_schema_at(&snapshot).await?),
-                    None => None,
-                };
-                LakeTable::at(table.with_schema_of(&snapshot).await?, snapshot).with_branch(other)?
-            }
+        let named = match &object.version {
+            Some(version) => Some(named_snapshot(&table, version).await?),
+            None => None,
         };
-        let provider = provider.with_static_partition(overwritten);
-        Ok(Some(Arc::new(if row_ids { provider.with_row_ids()? } else { provider })))
+        let at_version = match &named {
+            Some(snapshot) => table.with_schema_of(snapshot).await?,
+            None => Arc::clone(&table),
+        };
+        let state = TableState { table: at_version, named: named.clone(), pins: Arc::clone(&shared.pins) };
+        if let Some(system_table) = &object.system_table {
+            return Ok(Some(system_provider(system_table, state)?));
+        }
+        let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
+        let other = match (other, &named) {
+            (Some(other), Some(snapshot)) => Some(other.with_schema_at(snapshot).await?),
+            (other, _) => other,
+        };
+        Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten))))
     }
+
+    /// Whether this is the database of the catalog's system tables.
+    fn is_system(&self) -> bool {
+        self.database == system::DATABASE
+    }
+}
+
+/// The snapshot that a name asks for.
+async fn named_snapshot(table: &Arc<Table>, version: &VersionSpec) -> crate::error::Result<Arc<Snapshot>> {
+    if !TableOptions::new(&BTreeMap::new(), table.dynamic_options())?.scan.is_latest() {
+        return Err(table.at(Error::invalid(format!(
+            "the name asks for version {version} and the options for another one; give one of them"
+        ))));
+    }
+    table.snapshot(Some(version)).await?.ok_or_else(|| {
+        table.at(Error::not_found("the table has no snapshot yet, so that no version of it can be read"))
+    })
+}
+
+/// The system table `name` of a table.
+fn system_provider(name: &str, state: TableState) -> crate::error::Result<Arc<dyn TableProvider>> {
+    let table = Arc::clone(&state.table);
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        ROW_TRACKING => return Ok(Arc::new(LakeTable::with_state(state).with_row_ids()?)),
+        READ_OPTIMIZED => return Ok(Arc::new(LakeTable::with_state(state).read_optimized())),
+        _ => {}
+    }
+    let Some(kind) = SystemKind::find(&lower) else { return Err(table.at(Error::not_found(system::unknown(name)))) };
+    let asks = state.named.is_some() || !TableOptions::new(&BTreeMap::new(), table.dynamic_options())?.scan.is_latest();
+    if asks && !kind.travels() {
+        return Err(table.at(Error::invalid(format!(
+            "${} tells of the table as it is now and has no versions; leave the version out",
+            kind.name()
+        ))));
+    }
+    Ok(Arc::new(SystemTable::of_table(kind, state)))
 }
 
 #[async_trait]
 impl SchemaProvider for LakeSchema {
     fn table_names(&self) -> Vec<String> {
+        if self.is_system() {
+            return system::catalog_tables();
+        }
         let shared = Arc::clone(&self.shared);
         let database = self.database.clone();
         let mut names =
@@ -266,6 +318,9 @@ impl SchemaProvider for LakeSchema {
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
         if let Some(external) = self.external(name) {
             return Ok(Some(external.table_type()));
+        }
+        if self.is_system() {
+            return Ok(system::catalog_tables().iter().any(|known| known == name).then_some(TableType::View));
         }
         let exists = self.shared.catalog.table_exists(&self.database, name).await?;
         Ok(exists.then_some(TableType::Base))
@@ -316,6 +371,9 @@ impl SchemaProvider for LakeSchema {
     fn table_exist(&self, name: &str) -> bool {
         if self.external(name).is_some() {
             return true;
+        }
+        if self.is_system() {
+            return system::catalog_tables().iter().any(|known| known == name);
         }
         let shared = Arc::clone(&self.shared);
         let database = self.database.clone();

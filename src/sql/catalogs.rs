@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::catalog::CatalogProvider;
 
 use super::catalog_provider::LakeCatalog;
-use crate::catalog::{FileSystemCatalog, ReadOnlyCatalog};
+use crate::catalog::{Catalog, FileSystemCatalog, ReadOnlyCatalog};
 use crate::error::{Error, Result};
 use crate::options;
 use crate::store::{Caches, StoreRegistry};
@@ -37,12 +37,13 @@ pub(crate) async fn open(
         );
     };
     let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?);
-    let caches = Arc::new(Caches::default());
+    let catalog: Arc<dyn Catalog> = match used {
+        Use::FrontEnd { read_only: true } => Arc::new(ReadOnlyCatalog::new(Arc::new(catalog))),
+        Use::Engine | Use::FrontEnd { read_only: false } => Arc::new(catalog),
+    };
+    let provider = LakeCatalog::with_options(catalog, Arc::new(Caches::default()), options.clone());
     Ok(Arc::new(match used {
-        Use::Engine => LakeCatalog::new(Arc::new(catalog), caches),
-        Use::FrontEnd { read_only: false } => LakeCatalog::new(Arc::new(catalog), caches).unchecked(),
-        Use::FrontEnd { read_only: true } => {
-            LakeCatalog::new(Arc::new(ReadOnlyCatalog::new(Arc::new(catalog))), caches).unchecked()
-        }
+        Use::Engine => provider,
+        Use::FrontEnd { .. } => provider.unchecked(),
     }))
 }

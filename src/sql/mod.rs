@@ -32,10 +32,12 @@ pub(crate) mod scan;
 mod session;
 mod settings;
 mod statement;
+mod system;
 mod tokens;
 mod travel;
 mod types;
 mod words;
+mod write;
 mod zone;
 
 #[cfg(test)]

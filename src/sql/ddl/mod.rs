@@ -8,6 +8,7 @@
 //! A name in a catalog that is not a lake's goes to the engine as it was written. Imports the front end and everything below.
 
 mod alter;
+mod analyze;
 mod change_type;
 mod create;
 mod data;

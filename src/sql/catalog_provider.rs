@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 
 use super::branches::OtherBranch;
 use super::bridge;
+use super::changes::{AUDIT_LOG, BINLOG, ChangeTable};
 use super::hints::split_options;
 use super::pins::SnapshotPins;
 use super::provider::{LakeTable, READ_OPTIMIZED};
@@ -137,10 +138,11 @@ impl LakeSchema {
         if let Some(system_table) = &object.system_table {
             return Ok(Some(system_provider(system_table, state)?));
         }
-        let mut other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
-        if let (Some(snapshot), Some(branch)) = (&named, other.take()) {
-            other = Some(branch.with_schema_at(snapshot).await?);
-        }
+        let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
+        let other = match (&named, other) {
+            (Some(snapshot), Some(branch)) => Some(branch.with_schema_at(snapshot).await?),
+            (_, other) => other,
+        };
         Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?)))
     }
 
@@ -168,6 +170,8 @@ fn system_provider(name: &str, state: TableState) -> crate::error::Result<Arc<dy
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
         ROW_TRACKING => return Ok(Arc::new(LakeTable::with_state(state).with_row_ids()?)),
+        AUDIT_LOG => return Ok(Arc::new(ChangeTable::audit_log(state))),
+        BINLOG => return Ok(Arc::new(ChangeTable::binlog(state))),
         READ_OPTIMIZED => return Ok(Arc::new(LakeTable::with_state(state).read_optimized())),
         _ => {}
     }

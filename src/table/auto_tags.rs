@@ -35,9 +35,11 @@ impl Pattern {
     /// Whether `name` can be the name of an automatic tag.
     pub(crate) fn fits(self, name: &str) -> bool {
         name.len() == self.0.len()
-            && name.bytes().zip(self.0.bytes()).all(|(byte, wanted)| {
-                if wanted == b'9' { byte.is_ascii_digit() } else { byte == wanted }
-            })
+            && name.bytes().zip(self.0.bytes()).all(
+                |(byte, wanted)| {
+                    if wanted == b'9' { byte.is_ascii_digit() } else { byte == wanted }
+                },
+            )
     }
 }
 
@@ -59,7 +61,11 @@ mod tests {
             (&[][..], "2024-12-01", "20241201"),
             (&[("tag.period-formatter", "without_dashes")], "20241201", "2024-12-01"),
             (&[("tag.creation-period", "hourly")], "2024-12-01 05", "2024-12-01"),
-            (&[("tag.creation-period", "two-hours"), ("tag.period-formatter", "without_dashes_and_spaces")], "2024120105", "20241201 05"),
+            (
+                &[("tag.creation-period", "two-hours"), ("tag.period-formatter", "without_dashes_and_spaces")],
+                "2024120105",
+                "20241201 05",
+            ),
             (&[("tag.creation-period-duration", "10 min")], "202412010510", "2024-12-01"),
         ] {
             let options = options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

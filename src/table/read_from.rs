@@ -125,10 +125,9 @@ impl Table {
                 state(travel::at_or_before(&snapshots, millis).await?)
             }
             ScanMode::FromSnapshot | ScanMode::FromSnapshotFull => state(self.chosen(scan).await?),
-            ScanMode::FromFileCreationTime => ReadFrom::State {
-                snapshot: snapshots.latest().await?,
-                created_since: scan.file_creation_time_millis,
-            },
+            ScanMode::FromFileCreationTime => {
+                ReadFrom::State { snapshot: snapshots.latest().await?, created_since: scan.file_creation_time_millis }
+            }
             ScanMode::FromCreationTimestamp => {
                 let Some(millis) = scan.creation_time_millis else {
                     return Err(Error::internal("a read from a time that is not given"));
@@ -312,7 +311,9 @@ impl Table {
         let pattern = auto_tags::Pattern::of(self.settings())?;
         let Some(end) = tags.find(name).await? else { return Ok(Changes::Nothing) };
         if !pattern.fits(name) {
-            return Err(Error::invalid(format!("tag {name} is not an automatic tag of this table: these are like {pattern}")));
+            return Err(Error::invalid(format!(
+                "tag {name} is not an automatic tag of this table: these are like {pattern}"
+            )));
         }
         let names = tags.names().await?;
         let Some(previous) = names.iter().filter(|tag| pattern.fits(tag) && tag.as_str() < name).next_back() else {

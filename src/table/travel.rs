@@ -47,7 +47,9 @@ pub(super) async fn at_watermark(snapshots: &Snapshots, watermark: i64) -> Resul
     Err(Error::not_found(match latest {
         None => "the table has no snapshot".to_owned(),
         Some(latest) => match latest.watermark() {
-            Some(reached) => format!("no snapshot has reached the watermark {watermark} yet: the latest is at {reached}"),
+            Some(reached) => {
+                format!("no snapshot has reached the watermark {watermark} yet: the latest is at {reached}")
+            }
             None => format!("no snapshot has reached the watermark {watermark}: the latest has no watermark"),
         },
     }))

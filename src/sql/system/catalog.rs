@@ -68,8 +68,12 @@ pub(crate) fn catalog_table(
         let hint = nearest.map(|nearest| format!("; did you mean {DATABASE}.{nearest}?")).unwrap_or_default();
         return Err(Error::not_found(format!("there is no table {DATABASE}.{name}{hint}")));
     };
-    let source =
-        CatalogRows { kind: *kind, catalog: Arc::clone(catalog), caches: Arc::clone(caches), options: Arc::clone(options) };
+    let source = CatalogRows {
+        kind: *kind,
+        catalog: Arc::clone(catalog),
+        caches: Arc::clone(caches),
+        options: Arc::clone(options),
+    };
     Ok(SystemTable::of_catalog(format!("{DATABASE}.{name}"), Arc::new(source)))
 }
 
@@ -204,9 +208,9 @@ impl CatalogRows {
                 "file_size_in_bytes" => longs(rows.iter().map(|(_, sums)| Some(sums.bytes)).collect()),
                 "file_count" => longs(rows.iter().map(|(_, sums)| Some(sums.files)).collect()),
                 "last_file_creation_time" => {
-                    let times = rows.iter().map(|(_, sums)| {
-                        sums.last_update.map(|time| zone::instant_of(time, &wanted.zone)).transpose()
-                    });
+                    let times = rows
+                        .iter()
+                        .map(|(_, sums)| sums.last_update.map(|time| zone::instant_of(time, &wanted.zone)).transpose());
                     longs(times.collect::<Result<_>>()?)
                 }
                 // Known to catalogs that keep partitions themselves.
@@ -269,7 +273,11 @@ fn about_table(found: &TableLocation, schema: &TableSchema, wanted: &Wanted) -> 
             "primary_key" => flag(schema.has_primary_key()),
             // Known to catalogs that keep them.
             "owner" | "created_by" | "updated_by" => new_null_array(&DataType::Utf8View, 1),
-            "created_at" | "updated_at" | "record_count" | "file_size_in_bytes" | "file_count"
+            "created_at"
+            | "updated_at"
+            | "record_count"
+            | "file_size_in_bytes"
+            | "file_count"
             | "last_file_creation_time" => new_null_array(&DataType::Int64, 1),
             other => return Err(unknown_column(other)),
         })

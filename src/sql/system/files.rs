@@ -153,7 +153,9 @@ fn numbers(name: &str, files: &[&PlannedFile]) -> Option<ArrayRef> {
         "max_sequence_number" => longs(|file| file.file.sequence_numbers().1),
         "deleteRowCount" => known(|file| file.file.entries.delete_row_count[file.file.row as usize]),
         "first_row_id" => known(|file| file.file.entries.first_row_id[file.file.row as usize]),
-        "creation_time" => Arc::new(files.iter().map(|file| creation_time(file)).collect::<TimestampMillisecondArray>()),
+        "creation_time" => {
+            Arc::new(files.iter().map(|file| creation_time(file)).collect::<TimestampMillisecondArray>())
+        }
         _ => return None,
     })
 }

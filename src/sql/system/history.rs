@@ -190,9 +190,9 @@ fn schema_batch(schemas: &[Arc<TableSchema>], wanted: &Wanted) -> Result<arrow::
     wanted.batch(schemas.len(), |column| {
         Ok(match column {
             "schema_id" => Arc::new(schemas.iter().map(|schema| Some(schema.id)).collect::<Int64Array>()) as ArrayRef,
-            "fields" => texts(|schema| {
-                Some(schema.fields.iter().map(DataField::to_json).collect::<Value>().to_string())
-            }),
+            "fields" => {
+                texts(|schema| Some(schema.fields.iter().map(DataField::to_json).collect::<Value>().to_string()))
+            }
             "partition_keys" => texts(|schema| Some(Value::from(schema.partition_keys.clone()).to_string())),
             "primary_keys" => texts(|schema| Some(Value::from(schema.primary_keys.clone()).to_string())),
             "options" => texts(|schema| {

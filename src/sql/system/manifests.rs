@@ -24,16 +24,16 @@ pub(super) struct ManifestRows {
 impl ManifestRows {
     async fn batch(&self, wanted: &Wanted) -> Result<arrow::array::RecordBatch> {
         let metas = match &self.snapshot {
-            Some(snapshot) => live::manifests(&self.table, snapshot).await.map_err(|error| self.table.at(error))?,
+            Some(snapshot) => live::all_manifests(&self.table, snapshot).await.map_err(|error| self.table.at(error))?,
             None => Vec::new(),
         };
         let partition = self.table.schema().partition_fields();
         let tuples = |row: fn(&ManifestMeta) -> &[u8]| -> Result<ArrayRef> {
             // A manifest without entries has no bounds.
             let bounded = |meta: &ManifestMeta| meta.num_added_files > 0 || meta.num_deleted_files > 0;
-            let shown = metas.iter().map(|meta| {
-                if bounded(meta) { partition_tuple(row(meta), &partition).map(Some) } else { Ok(None) }
-            });
+            let shown = metas
+                .iter()
+                .map(|meta| if bounded(meta) { partition_tuple(row(meta), &partition).map(Some) } else { Ok(None) });
             Ok(Arc::new(shown.collect::<Result<StringViewArray>>()?))
         };
         let longs = |value: fn(&ManifestMeta) -> Option<i64>| -> ArrayRef {

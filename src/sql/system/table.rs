@@ -75,7 +75,8 @@ impl Wanted {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
         for filter in &self.filters {
             let columns = collect_columns(filter);
-            if columns.is_empty() || !columns.iter().all(|column| known.iter().any(|(name, _)| *name == column.name())) {
+            if columns.is_empty() || !columns.iter().all(|column| known.iter().any(|(name, _)| *name == column.name()))
+            {
                 continue;
             }
             let bound = rebound(Arc::clone(filter), &batch.schema())?;

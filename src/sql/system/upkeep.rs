@@ -54,9 +54,9 @@ impl TagRows {
                         .map(|tag| tag.create_time.map(|time| time.and_utc().timestamp_millis()))
                         .collect::<TimestampMillisecondArray>(),
                 ),
-                "time_retained" => Arc::new(
-                    found.iter().map(|tag| tag.time_retained.map(duration_text)).collect::<StringViewArray>(),
-                ),
+                "time_retained" => {
+                    Arc::new(found.iter().map(|tag| tag.time_retained.map(duration_text)).collect::<StringViewArray>())
+                }
                 other => return Err(unknown_column(other)),
             })
         })

@@ -24,7 +24,7 @@ use crate::spec::index_manifest::{IndexEntry, decode_index_manifest};
 use crate::spec::manifest::{DataFile, ManifestEntries, ManifestFile};
 use crate::spec::manifest_list::{ManifestMeta, decode_manifest_list};
 use crate::spec::types::ROW_ID;
-use crate::spec::{DataType, Snapshot, TableSchema};
+use crate::spec::{DataType, FileIdentityRef, Snapshot, TableSchema};
 use crate::store::cache::FileKey;
 use crate::table::Table;
 
@@ -586,14 +586,14 @@ impl<'a> Planner<'a> {
 }
 
 /// What a manifest is known by in the cache of decoded files.
-fn manifest_key(table: &Table, meta: &ManifestMeta) -> Result<FileKey> {
+pub(crate) fn manifest_key(table: &Table, meta: &ManifestMeta) -> Result<FileKey> {
     let path = table.files().manifest_path(&meta.file_name)?;
     Ok(table.files().key(&path, u64::try_from(meta.file_size).unwrap_or_default()))
 }
 
 /// The bytes of a manifest, manifest list or index manifest.
 /// A file of another size than was recorded has been cut or exchanged: what is left of it may well decode.
-async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Result<Bytes> {
+pub(crate) async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Result<Bytes> {
     let bytes = table.files().read(&table.files().manifest_path(name)?).await?;
     match size {
         Some(size) if size > 0 && usize::try_from(size) != Ok(bytes.len()) => {
@@ -604,7 +604,7 @@ async fn read_manifest_file(table: &Table, name: &str, size: Option<i64>) -> Res
     }
 }
 
-pub(super) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
+pub(crate) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
     let path = table.files().manifest_path(name)?;
     let load = async {
         let bytes = read_manifest_file(table, name, None).await?;
@@ -615,7 +615,7 @@ pub(super) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc
     Ok(table.caches().decoded(table.files().key(&path, 0), load).await?.value)
 }
 
-pub(super) async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
+pub(crate) async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
     let path = table.files().manifest_path(name)?;
     let recorded = size;
     let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
@@ -708,18 +708,8 @@ struct Identity<'a> {
 }
 
 impl Identity<'_> {
-    #[expect(clippy::type_complexity, reason = "the identity is what the format says it is")]
-    fn parts(&self) -> (&[u8], i32, i32, &[u8], &[String], Option<&[u8]>, Option<&str>) {
-        let Self { entries, row } = *self;
-        (
-            entries.partition.get(row),
-            entries.bucket[row],
-            entries.level[row],
-            entries.file_name.get(row),
-            entries.extra_files.get(row),
-            entries.embedded_index.as_ref().and_then(|column| column[row].as_deref()),
-            entries.external_path.as_ref().and_then(|column| column[row].as_deref()),
-        )
+    fn parts(&self) -> FileIdentityRef<'_> {
+        FileIdentityRef::of_row(self.entries, self.row)
     }
 }
 
@@ -733,7 +723,6 @@ impl Eq for Identity<'_> {}
 
 impl Hash for Identity<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Names hold a UUID: hashing more would only cost time.
-        self.entries.file_name.get(self.row).hash(state);
+        self.parts().hash(state);
     }
 }

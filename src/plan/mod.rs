@@ -36,6 +36,7 @@ pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
 pub use incremental::{plan_changes, without_shared};
 pub use manifests::plan_scan;
+pub(crate) use manifests::{manifest_key, read_index_manifest, read_manifest_file, read_manifest_list};
 pub use prune::StatsPruner;
 pub use section::{Section, SectionKind};
 

@@ -9,12 +9,13 @@
 //! The two versions differ in the magic, the bitmap (32 or 64 bits) and in the length that the index manifest tells:
 //! `n` for the first, `n + 8` for the second. Both may occur in one file.
 //!
-//! May import: `error`.
+//! May import: `error`, `spec::index_manifest`.
 
 use std::ops::Range;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
 
+use super::index_manifest::DvRange;
 use crate::error::{Error, Result};
 
 /// First byte of an index file.
@@ -261,26 +262,13 @@ fn write_bitmap(bitmap: &RoaringBitmap, out: &mut Vec<u8>) -> Result<()> {
         .map_err(|source| Error::internal("the bitmap of a deletion vector can't be written").with_source(source))
 }
 
-/// Where an index file holds the vector of a data file: an element of the index manifest's `_DELETIONS_VECTORS_RANGES`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeletionVectorRange {
-    /// Name of the data file.
-    pub data_file: String,
-    /// Position of the record in the index file.
-    pub offset: i32,
-    /// Length as the index manifest tells it, which depends on the version of the record.
-    pub length: i32,
-    /// Deleted rows.
-    pub cardinality: i64,
-}
-
 /// The bytes of an index file with the vectors of the named data files, and where they lie in it.
 ///
 /// Without vectors the file holds its version only: such a file replaces one whose vectors all vanished (`spec/data.md
 /// 9.2`). Errors: `Invalid` when the file would pass 2 GB.
 pub fn write_index_file<'a>(
     vectors: impl IntoIterator<Item = (&'a str, &'a DeletionVector)>,
-) -> Result<(Vec<u8>, Vec<DeletionVectorRange>)> {
+) -> Result<(Vec<u8>, Vec<DvRange>)> {
     let (mut file, mut ranges) = (vec![FILE_VERSION], Vec::new());
     let number = |size: usize| i32::try_from(size).map_err(|_| Error::invalid("an index file passes 2 GB"));
     for (data_file, vector) in vectors {
@@ -289,12 +277,14 @@ pub fn write_index_file<'a>(
             DeletionVector::Bitmap32(_) => record.len() - RECORD_FRAME as usize,
             DeletionVector::Bitmap64(_) => record.len(),
         };
-        ranges.push(DeletionVectorRange {
+        ranges.push(DvRange {
             data_file: data_file.to_owned(),
             offset: number(file.len())?,
             length: number(length)?,
-            cardinality: i64::try_from(vector.cardinality())
-                .map_err(|_| Error::invalid("a deletion vector has too many rows"))?,
+            cardinality: Some(
+                i64::try_from(vector.cardinality())
+                    .map_err(|_| Error::invalid("a deletion vector has too many rows"))?,
+            ),
         });
         file.extend(record);
     }
@@ -465,11 +455,11 @@ mod tests {
         let (narrow, wide) = (vector(false, [1, 2]), vector(true, [1]));
         let (file, ranges) = write_index_file([("a", &narrow), ("b", &wide)]).unwrap();
         check_index_file_version(&file).unwrap();
-        let range = |data_file: &str, offset, length, cardinality| DeletionVectorRange {
+        let range = |data_file: &str, offset, length, cardinality| DvRange {
             data_file: data_file.to_owned(),
             offset,
             length,
-            cardinality,
+            cardinality: Some(cardinality),
         };
         assert_eq!(ranges, [range("a", 1, 24, 2), range("b", 33, 42, 1)]);
         for (range, vector) in ranges.iter().zip([narrow, wide]) {

@@ -4,13 +4,31 @@
 
 use bytes::Bytes;
 
-use super::avro::{Record, for_each_record, to_avro};
+use super::avro::encode::{put_bytes, put_int, put_long, put_optional};
+use super::avro::{AvroCodec, ContainerWriter, Record, for_each_record, to_avro};
 use super::data_file::SimpleStats;
-use super::manifest::check_file_name;
+use super::manifest::{StatsParts, check_file_name};
 use crate::error::{Error, Result};
 
 /// The version of an entry of a manifest list; a permanent id of the format.
 const VERSION: i32 = 2;
+
+/// The schema of a manifest list, in the words of Java 1.4.
+const SCHEMA: &str = concat!(
+    r#"{"type":"record","name":"record","namespace":"org.apache.paimon.avro.generated","fields":["#,
+    r#"{"name":"_VERSION","type":"int"},{"name":"_FILE_NAME","type":"string"},{"name":"_FILE_SIZE","type":"long"},"#,
+    r#"{"name":"_NUM_ADDED_FILES","type":"long"},{"name":"_NUM_DELETED_FILES","type":"long"},"#,
+    r#"{"name":"_PARTITION_STATS","type":{"type":"record","name":"record__PARTITION_STATS","fields":["#,
+    r#"{"name":"_MIN_VALUES","type":"bytes"},{"name":"_MAX_VALUES","type":"bytes"},"#,
+    r#"{"name":"_NULL_COUNTS","type":["null",{"type":"array","items":["null","long"]}],"default":null}]}},"#,
+    r#"{"name":"_SCHEMA_ID","type":"long"},"#,
+    r#"{"name":"_MIN_BUCKET","type":["null","int"],"default":null},"#,
+    r#"{"name":"_MAX_BUCKET","type":["null","int"],"default":null},"#,
+    r#"{"name":"_MIN_LEVEL","type":["null","int"],"default":null},"#,
+    r#"{"name":"_MAX_LEVEL","type":["null","int"],"default":null},"#,
+    r#"{"name":"_MIN_ROW_ID","type":["null","long"],"default":null},"#,
+    r#"{"name":"_MAX_ROW_ID","type":["null","long"],"default":null}]}"#,
+);
 
 /// A manifest as a manifest list describes it. Ranges that are not recorded can't prune.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +101,40 @@ fn decode_meta(record: &Record<'_>) -> Result<ManifestMeta> {
     })
 }
 
+/// Encodes a manifest list, in the order given. A list of nothing is a file too (`spec/metadata.md 3.1`).
+///
+/// # Errors
+/// Internal when a block can't be compressed.
+pub fn encode_manifest_list(metas: &[ManifestMeta], codec: AvroCodec) -> Result<Bytes> {
+    let mut file = ContainerWriter::new(SCHEMA, codec)?;
+    for meta in metas {
+        file.append(|out| encode_meta(meta, out))?;
+    }
+    Ok(file.finish()?.into())
+}
+
+fn encode_meta(meta: &ManifestMeta, out: &mut Vec<u8>) {
+    put_int(VERSION, out);
+    put_bytes(meta.file_name.as_bytes(), out);
+    put_long(meta.file_size, out);
+    put_long(meta.num_added_files, out);
+    put_long(meta.num_deleted_files, out);
+    StatsParts::of(&meta.partition_stats).put(out);
+    put_long(meta.schema_id, out);
+    for number in [meta.min_bucket, meta.max_bucket, meta.min_level, meta.max_level] {
+        put_optional(number, out, put_int);
+    }
+    for id in [meta.min_row_id, meta.max_row_id] {
+        put_optional(id, out, put_long);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::spec::avro::json::{container, rows, schema};
+    use crate::spec::avro::json::{container, raw_rows, rows, schema, schema_text};
 
     const JAVA14: &[u8] = include_bytes!("testdata/java14.manifest-list");
     const SPARK09: &[u8] = include_bytes!("testdata/spark09.manifest-list");
@@ -141,5 +187,28 @@ mod tests {
         }
         assert!(decode_manifest_list(b"").is_err());
         assert!(decode_manifest_list(b"{}").is_err());
+    }
+
+    #[test]
+    fn encode_when_java_14_wrote_it_then_same_schema_and_rows() {
+        let metas = decode_manifest_list(JAVA14).unwrap();
+        let bytes = encode_manifest_list(&metas, AvroCodec::NULL).unwrap();
+        assert_eq!(schema_text(&bytes), schema_text(JAVA14));
+        assert_eq!(raw_rows(&bytes), raw_rows(JAVA14));
+        assert_eq!(decode_manifest_list(&bytes).unwrap(), metas);
+    }
+
+    #[test]
+    fn encode_when_ranges_are_unknown_then_still_unknown() {
+        let metas = decode_manifest_list(SPARK09).unwrap();
+        let bytes = encode_manifest_list(&metas, AvroCodec::parse("zstd", 1).unwrap()).unwrap();
+        assert_eq!(decode_manifest_list(&bytes).unwrap(), metas);
+    }
+
+    #[test]
+    fn encode_when_no_manifest_then_empty_list() {
+        let bytes = encode_manifest_list(&[], AvroCodec::parse("zstd", 1).unwrap()).unwrap();
+        assert_eq!(decode_manifest_list(&bytes).unwrap(), []);
+        assert_eq!(schema_text(&bytes), schema_text(JAVA14));
     }
 }

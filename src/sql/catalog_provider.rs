@@ -3,20 +3,20 @@
 //! Names of tables follow the grammar of [`ObjectName`]: `t`, `t$branch_b`, `t@5`, `"t@tag:release"`. Nothing is loaded
 //! before it is asked for, and a table is opened anew for each statement.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_err, not_impl_err};
 use datafusion::datasource::{MemTable, TableProvider, TableType};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::branches::OtherBranch;
 use super::bridge;
 use super::changes::{AUDIT_LOG, BINLOG, ChangeTable};
-use super::hints::split_options;
+use super::hints::{OPTIONS_MARK, split_options, take_static_partition};
 use super::pins::SnapshotPins;
 use super::provider::{LakeTable, READ_OPTIMIZED};
 use super::row_ids::ROW_TRACKING;
@@ -68,6 +68,11 @@ impl LakeCatalog {
     pub fn catalog(&self) -> &Arc<dyn Catalog> {
         &self.shared.catalog
     }
+
+    /// The database `name`, whether it exists or not.
+    pub(crate) fn database(&self, name: &str) -> LakeSchema {
+        LakeSchema { shared: Arc::clone(&self.shared), database: name.to_owned(), opened: Mutex::default() }
+    }
 }
 
 impl CatalogProvider for LakeCatalog {
@@ -81,7 +86,7 @@ impl CatalogProvider for LakeCatalog {
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         // Any name: whether the database exists is found out when a table of it is asked for, where waiting is possible.
-        Some(Arc::new(LakeSchema { shared: Arc::clone(&self.shared), database: name.to_owned() }))
+        Some(Arc::new(self.database(name)))
     }
 }
 
@@ -89,6 +94,8 @@ impl CatalogProvider for LakeCatalog {
 pub struct LakeSchema {
     shared: Arc<Shared>,
     database: String,
+    /// Tables that were asked for through this object.
+    opened: Mutex<HashSet<String>>,
 }
 
 impl fmt::Debug for LakeSchema {
@@ -98,8 +105,52 @@ impl fmt::Debug for LakeSchema {
 }
 
 impl LakeSchema {
+    /// The name under which the session holds a table or view of its own: as written, or the only one that differs in nothing
+    /// but case.
+    fn external_name(&self, name: &str) -> Option<(String, String)> {
+        let external = self.shared.external.read();
+        let exact = (self.database.clone(), name.to_owned());
+        if external.contains_key(&exact) {
+            return Some(exact);
+        }
+        let alike =
+            |(database, known): &&(String, String)| *database == self.database && known.eq_ignore_ascii_case(name);
+        let mut alike = external.keys().filter(alike);
+        match (alike.next(), alike.next()) {
+            (Some(only), None) => Some(only.clone()),
+            _ => None,
+        }
+    }
+
     fn external(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.shared.external.read().get(&(self.database.clone(), name.to_owned())).cloned()
+        let key = self.external_name(name)?;
+        self.shared.external.read().get(&key).cloned()
+    }
+
+    /// Whether the session holds a table or view of its own by this name.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        self.external_name(name).is_some()
+    }
+
+    /// Gives the session a table or view of its own.
+    pub(crate) fn keep(&self, name: &str, table: Arc<dyn TableProvider>) {
+        self.shared.external.write().insert((self.database.clone(), name.to_owned()), table);
+    }
+
+    /// Takes a table or view of the session's own away; false when there is none.
+    pub(crate) fn forget(&self, name: &str) -> bool {
+        let Some(key) = self.external_name(name) else { return false };
+        self.shared.external.write().remove(&key).is_some()
+    }
+
+    /// Takes away all that the session holds of its own in this database.
+    pub(crate) fn forget_all(&self) {
+        self.shared.external.write().retain(|(database, _), _| *database != self.database);
+    }
+
+    /// What is decoded of the tables.
+    pub(crate) fn caches(&self) -> &Arc<Caches> {
+        &self.shared.caches
     }
 
     /// The table that `name` means, read with `options` over its own.
@@ -114,6 +165,7 @@ impl LakeSchema {
         }
         let (name, hint) = split_options(name)?;
         options.extend(hint.unwrap_or_default());
+        let overwritten = take_static_partition(&mut options);
         let mut object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
         if object.branch.is_none() {
             // The option says what `t$branch_b` says.
@@ -139,11 +191,11 @@ impl LakeSchema {
             return Ok(Some(system_provider(system_table, state)?));
         }
         let other = OtherBranch::of(&table, &shared.catalog, &shared.caches, options).await?;
-        let other = match (&named, other) {
-            (Some(snapshot), Some(branch)) => Some(branch.with_schema_at(snapshot).await?),
-            (_, other) => other,
+        let other = match (other, &named) {
+            (Some(other), Some(snapshot)) => Some(other.with_schema_at(snapshot).await?),
+            (other, _) => other,
         };
-        Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?)))
+        Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten))))
     }
 
     /// Whether this is the database of the catalog's system tables.
@@ -194,14 +246,25 @@ impl SchemaProvider for LakeSchema {
         }
         let shared = Arc::clone(&self.shared);
         let database = self.database.clone();
-        bridge::wait_for(async move { shared.catalog.list_tables(&database).await }).unwrap_or_default()
+        let mut names =
+            bridge::wait_for(async move { shared.catalog.list_tables(&database).await }).unwrap_or_default();
+        let external = self.shared.external.read();
+        let own = external.keys().filter(|(database, _)| *database == self.database);
+        names.extend(own.map(|(_, name)| name.clone()));
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         if let Some(external) = self.external(name) {
             return Ok(Some(external));
         }
-        self.open(name, BTreeMap::new()).await
+        let table = self.open(name, BTreeMap::new()).await?;
+        if table.is_some() {
+            self.opened.lock().insert(name.to_owned());
+        }
+        Ok(table)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
@@ -220,15 +283,41 @@ impl SchemaProvider for LakeSchema {
         if !table.is::<MemTable>() {
             return Ok(self.shared.external.write().insert((self.database.clone(), name), table));
         }
-        exec_err!("table {}.{name}: this version cannot create tables in a lake catalog", self.database)
+        not_impl_err!(
+            "table {}.{name}: this session cannot create a table of a lake by CREATE TABLE; use LakeSession::sql, or CREATE \
+             EXTERNAL TABLE {name} (..) STORED AS PAIMON LOCATION '..'",
+            self.database
+        )
     }
 
+    /// Drops a table, as DROP TABLE asks for it: after it has looked the table up in this same object. Others that deregister a
+    /// table (CREATE OR REPLACE TABLE and VIEW of the engine, which may then fail to make the new one) are refused.
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let external = self.shared.external.write().remove(&(self.database.clone(), name.to_owned()));
-        if external.is_some() {
-            return Ok(external);
+        if let Some(key) = self.external_name(name) {
+            return Ok(self.shared.external.write().remove(&key));
         }
-        exec_err!("table {}.{name}: this version cannot drop tables of a lake catalog", self.database)
+        if !self.opened.lock().remove(name) {
+            return exec_err!(
+                "table {}.{name}: a table of a lake is not replaced by this session; use DROP TABLE, or CREATE OR REPLACE TABLE by \
+                 LakeSession::sql",
+                self.database
+            );
+        }
+        let object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
+        if name.contains(OPTIONS_MARK)
+            || object.branch.is_some()
+            || object.system_table.is_some()
+            || object.version.is_some()
+        {
+            return exec_err!(
+                "{}.{name} is a version or a part of a table; DROP TABLE takes the table's name",
+                self.database
+            );
+        }
+        let shared = Arc::clone(&self.shared);
+        let (database, table) = (self.database.clone(), object.table);
+        let dropped = bridge::wait_for(async move { shared.catalog.drop_table(&database, &table, false).await });
+        dropped.map(|_| None).map_err(Into::into)
     }
 
     fn table_exist(&self, name: &str) -> bool {

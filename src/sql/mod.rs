@@ -16,6 +16,7 @@ mod catalog_provider;
 mod catalogs;
 mod changes;
 mod coercion;
+mod ddl;
 mod describe;
 mod dialect;
 mod factory;
@@ -36,6 +37,8 @@ mod system;
 mod tokens;
 mod travel;
 mod types;
+mod words;
+mod write;
 mod zone;
 
 #[cfg(test)]

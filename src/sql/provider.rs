@@ -1,14 +1,15 @@
 //! A table as the engine sees it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,6 +20,7 @@ use super::changes::{ChangesAsked, changed_rows, without_retracts};
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
 use super::travel::{TableState, zone_of};
+use super::write::Insert;
 use super::zone;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
@@ -26,6 +28,7 @@ use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
 use crate::table::{Changes, ReadFrom, Table};
+use crate::write::default_value;
 
 /// The system table that shows what a read without merging can see.
 pub(crate) const READ_OPTIMIZED: &str = "ro";
@@ -42,6 +45,10 @@ pub struct LakeTable {
     read_optimized: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
+    /// What `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text, `None` for NULL.
+    static_partition: BTreeMap<String, Option<String>>,
+    /// The values of columns that an INSERT leaves out.
+    defaults: HashMap<String, Expr>,
 }
 
 impl LakeTable {
@@ -66,7 +73,9 @@ impl LakeTable {
             }
             _ => Constraints::default(),
         };
-        Self { state, schema, constraints, row_ids: false, read_optimized: false, other: None }
+        let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
+        let (row_ids, read_optimized, other) = (false, false, None);
+        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults }
     }
 
     /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
@@ -92,6 +101,11 @@ impl LakeTable {
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
         let other = other.map(|other| other.fitting(self.table())).transpose()?;
         Ok(Self { other, ..self })
+    }
+
+    /// The table as the target of an overwrite of one partition, or of those that begin like it.
+    pub(crate) fn with_static_partition(self, static_partition: BTreeMap<String, Option<String>>) -> Self {
+        Self { static_partition, ..self }
     }
 
     /// The table behind.
@@ -266,14 +280,40 @@ impl TableProvider for LakeTable {
             .collect())
     }
 
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
     async fn insert_into(
         &self,
-        _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _op: datafusion::logical_expr::dml::InsertOp,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("INSERT into table {}: this version reads tables only", self.table().identifier())
+        let refused = |what: &str| {
+            Err(self.table().at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into)
+        };
+        if self.state.named.is_some() {
+            return refused("a version of a table");
+        }
+        if self.row_ids || self.read_optimized {
+            return refused("a system table");
+        }
+        let options = self.state.options(state)?;
+        let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
+        Ok(insert.plan(state, input)?)
     }
+}
+
+/// The default values of the columns that have one. A default that is no value of its column is not one: writing says so.
+fn defaults(table: &Table) -> HashMap<String, Expr> {
+    let fields = table.schema().fields.iter();
+    fields
+        .filter_map(|field| {
+            let value = default_value(field).ok()??;
+            Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
+        })
+        .collect()
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

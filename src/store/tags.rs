@@ -5,14 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{NaiveDate, NaiveDateTime};
-use serde::Deserialize;
+use chrono::NaiveDateTime;
 
 use super::cache::Caches;
 use super::documents::{self, load_all};
 use super::files::TableFiles;
-use crate::error::{Error, Result};
-use crate::spec::Snapshot;
+use crate::error::Result;
+use crate::spec::{Snapshot, TagDocument};
 
 const PREFIX: &str = "tag-";
 
@@ -77,41 +76,9 @@ fn is_temporary(name: &str) -> bool {
     name.is_empty() || uuid.is_some_and(|uuid| uuid::Uuid::try_parse(uuid).is_ok())
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Retention {
-    tag_create_time: Option<Vec<u32>>,
-    tag_time_retained: Option<f64>,
-}
-
 fn parse(name: &str, bytes: &[u8]) -> Result<Tag> {
-    let snapshot = Snapshot::from_json(bytes)?;
-    let retention: Retention = serde_json::from_slice(bytes)
-        .map_err(|error| Error::corrupt("the tag's retention is not a valid document").with_source(error))?;
-    let create_time = match &retention.tag_create_time {
-        Some(parts) => {
-            Some(local_time(parts).ok_or_else(|| Error::corrupt(format!("tagCreateTime {parts:?} is not a time")))?)
-        }
-        None => None,
-    };
-    let time_retained = match retention.tag_time_retained {
-        Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|error| {
-            Error::corrupt(format!("tagTimeRetained {seconds} is not a duration")).with_source(error)
-        })?),
-        None => None,
-    };
+    let TagDocument { snapshot, create_time, time_retained } = TagDocument::from_json(bytes)?;
     Ok(Tag { name: name.to_owned(), snapshot, create_time, time_retained })
-}
-
-/// Year, month, day, hour, minute, second, nanoseconds; parts at the end that are zero may be left out.
-fn local_time(parts: &[u32]) -> Option<NaiveDateTime> {
-    let part = |at: usize| parts.get(at).copied();
-    if parts.len() > 7 {
-        return None;
-    }
-    let date = NaiveDate::from_ymd_opt(i32::try_from(part(0)?).ok()?, part(1)?, part(2)?)?;
-    let [hour, minute, second, nanos] = [3, 4, 5, 6].map(|at| part(at).unwrap_or(0));
-    date.and_hms_nano_opt(hour, minute, second, nanos)
 }
 
 #[cfg(test)]

@@ -5,12 +5,17 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`.
 
+pub(crate) mod aggregate;
 mod auto_tags;
 pub mod change;
+mod definition;
 mod descriptor;
+pub(crate) mod field_ids;
 pub mod identifier;
+pub(crate) mod merge_rules;
 pub mod read_from;
 pub mod travel;
+pub(crate) mod validate;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

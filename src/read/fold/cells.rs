@@ -13,11 +13,11 @@ use arrow::compute::interleave;
 use arrow::datatypes::{ArrowNativeType, DataType};
 use arrow::util::bit_util::get_bit;
 
-use super::function::Function;
 use super::plan::ColumnPlan;
 use super::steps::{Step, Steps};
 use super::{Accumulator, FoldResult, Rows, nulls, wrong_type};
 use crate::error::Error;
+use crate::table::aggregate::Function;
 
 /// What the group has of a column.
 struct Cell<'a, V> {

@@ -14,12 +14,12 @@ use arrow::datatypes::{DataType, FieldRef};
 use arrow_row::{RowConverter, Rows as Bytes, SortField};
 
 use super::cells::gather;
-use super::function::{Function, NestedUpdate};
 use super::plan::ColumnPlan;
 use super::steps::{Step, Steps};
 use super::{Accumulator, FoldError, FoldResult, Rows, nulls, wrong_type};
 use crate::error::Error;
 use crate::options::NestedKeyNullStrategy;
+use crate::table::aggregate::{Function, NestedUpdate};
 
 /// An element: its block and its position in the block's elements.
 type Place = (u32, u32);

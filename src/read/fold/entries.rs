@@ -11,11 +11,11 @@ use arrow::datatypes::{DataType, FieldRef};
 
 use super::cells::gather;
 use super::elements::{ElementStore, Ranges, lists_memory, offsets};
-use super::function::Function;
 use super::plan::ColumnPlan;
 use super::steps::Step;
 use super::{Accumulator, FoldResult, Rows, nulls, wrong_type};
 use crate::error::Error;
+use crate::table::aggregate::Function;
 
 type Place = (u32, u32);
 

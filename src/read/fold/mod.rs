@@ -14,12 +14,11 @@
 //! Accumulators keep flat vectors with one cell a group: values (`cells`, `number`), places of values in the blocks
 //! (`cells`), or what a function needs that has to keep more (`text`, `elements`, `entries`, `sketch`).
 //!
-//! May import: `error`, `options`, `spec`.
+//! May import: `error`, `options`, `spec`, `table`.
 
 mod cells;
 mod elements;
 mod entries;
-mod function;
 mod number;
 mod plan;
 mod roaring64;
@@ -40,10 +39,10 @@ use arrow::datatypes::DataType;
 
 pub use self::plan::FoldPlan;
 
-use self::function::Function;
 use self::plan::{ColumnPlan, Engine, RetractRule, Role};
 use self::steps::{RowStates, Step, Steps};
 use crate::error::Error;
+use crate::table::aggregate::Function;
 
 /// All contested rows of one window.
 #[derive(Clone, Copy, Debug)]

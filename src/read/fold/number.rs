@@ -10,11 +10,11 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 
 use super::cells::{from_natives, natives};
-use super::function::Function;
 use super::plan::ColumnPlan;
 use super::steps::{Step, Steps};
 use super::{Accumulator, FoldError, FoldResult, Rows};
 use crate::error::Error;
+use crate::table::aggregate::Function;
 
 /// Why a number can't be made.
 #[derive(Clone, Copy, Debug)]

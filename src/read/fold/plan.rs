@@ -1,9 +1,11 @@
 //! What a fold does with every column, resolved once a query from the schema and the options (`spec/data.md 5`).
 
-use super::function::Function;
 use crate::error::{Error, Result};
-use crate::options::{MergeEngine, SequenceGroup, TableOptions};
+use crate::options::{MergeEngine, TableOptions};
 use crate::spec::{DataField, TableSchema};
+use crate::table::aggregate::Function;
+use crate::table::merge_rules::{ColumnRule, MergeRules};
+pub(super) use crate::table::merge_rules::{RetractRule, Role};
 
 /// How rows of one key become one row, for the columns of one query.
 ///
@@ -52,31 +54,6 @@ pub(super) struct ColumnPlan {
     pub retract: RetractRule,
 }
 
-/// Which of the rows of a key a column listens to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// A key column: the same in every row.
-    Key,
-    /// No sequence group: every row.
-    Free,
-    /// A sequence column of group `0`: position in [`FoldPlan::sequences`].
-    Sequence(usize),
-    /// A column that follows the group's newest row.
-    Follower(usize),
-    /// A column that aggregates the rows of the group.
-    Aggregate(usize),
-}
-
-/// What a retract does to a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RetractRule {
-    Apply,
-    /// `fields.<f>.ignore-retract`
-    Ignore,
-    /// The function can't take a value back: an error when it is to.
-    Refuse,
-}
-
 /// A sequence group: the input positions of its sequence columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SequencePlan {
@@ -95,26 +72,18 @@ impl FoldPlan {
     /// function a type it can't take, or whose sequence groups share a column; unsupported for an unknown function. Messages
     /// name the option and the column.
     pub fn try_new(schema: &TableSchema, options: &TableOptions, outputs: &[usize]) -> Result<Self> {
-        let engine = engine(options);
-        let groups = match engine {
-            Engine::PartialUpdate { .. } => groups(schema, options)?,
-            _ => Vec::new(),
-        };
-        check(engine, options)?;
-        let mut columns = Vec::with_capacity(schema.fields.len());
-        for (position, field) in schema.fields.iter().enumerate() {
-            columns.push(column(schema, options, engine, &groups, position, field)?);
-        }
+        let MergeRules { groups, columns: rules } = MergeRules::try_new(schema, options)?;
 
         // Only what the outputs follow is read, and the groups that may remove the row.
-        let mut plan = Self { engine, inputs: Vec::new(), columns: Vec::new(), sequences: Vec::new() };
+        let mut plan = Self { engine: engine(options), inputs: Vec::new(), columns: Vec::new(), sequences: Vec::new() };
         let mut needed = vec![None; groups.len()];
         for &output in outputs {
-            let mut column = columns.get(output).cloned().ok_or_else(|| {
-                Error::internal(format!("column {output} is out of the {} of the schema", columns.len()))
-            })?;
-            column.input = plan.input(output);
-            plan.columns.push(column);
+            let (Some(field), Some(rule)) = (schema.fields.get(output), rules.get(output)) else {
+                return Err(Error::internal(format!("column {output} is out of the {} of the schema", rules.len())));
+            };
+            let ColumnRule { function, role, retract } = rule.clone();
+            let input = plan.input(output);
+            plan.columns.push(ColumnPlan { input, field: field.clone(), function, role, retract });
         }
         for (index, group) in groups.iter().enumerate() {
             let wanted = plan.columns.iter().any(|column| column.role.group() == Some(index));
@@ -146,28 +115,6 @@ impl FoldPlan {
     }
 }
 
-impl Role {
-    fn group(self) -> Option<usize> {
-        match self {
-            Self::Key | Self::Free => None,
-            Self::Sequence(group) | Self::Follower(group) | Self::Aggregate(group) => Some(group),
-        }
-    }
-
-    fn at(self, place: usize) -> Self {
-        match self {
-            Self::Key | Self::Free => self,
-            Self::Sequence(_) => Self::Sequence(place),
-            Self::Follower(_) => Self::Follower(place),
-            Self::Aggregate(_) => Self::Aggregate(place),
-        }
-    }
-}
-
-const REMOVE_ON_GROUP: &str = "partial-update.remove-record-on-sequence-group";
-const PARTIAL_REMOVE: &str = "partial-update.remove-record-on-delete";
-const AGGREGATION_REMOVE: &str = "aggregation.remove-record-on-delete";
-
 fn engine(options: &TableOptions) -> Engine {
     let ignore_delete = options.ignore_delete;
     match options.merge_engine {
@@ -182,139 +129,4 @@ fn engine(options: &TableOptions) -> Engine {
             Engine::Aggregation { remove_on_delete: options.aggregation_remove_record_on_delete }
         }
     }
-}
-
-/// Checks the options of partial-update against each other.
-fn check(engine: Engine, options: &TableOptions) -> Result<()> {
-    let Engine::PartialUpdate { ignore_delete, remove_on_delete, grouped } = engine else { return Ok(()) };
-    let removing = &options.partial_update_remove_record_on_sequence_group;
-    let conflict = |one: &str, other: &str| Err(Error::invalid(format!("'{one}' and '{other}' can't both be set")));
-    if ignore_delete && remove_on_delete {
-        return conflict("ignore-delete", PARTIAL_REMOVE);
-    }
-    if ignore_delete && !removing.is_empty() {
-        return conflict("ignore-delete", REMOVE_ON_GROUP);
-    }
-    if remove_on_delete && grouped {
-        return conflict(PARTIAL_REMOVE, "fields.<f>.sequence-group");
-    }
-    match removing.iter().find(|name| !options.sequence_groups.iter().any(|group| group.sequence.contains(name))) {
-        None => Ok(()),
-        Some(name) => Err(Error::invalid(format!(
-            "option '{REMOVE_ON_GROUP}': column {name} is not a sequence column of a group"
-        ))),
-    }
-}
-
-/// A sequence group in positions of the schema.
-struct Group {
-    sequence: Vec<usize>,
-    followers: Vec<usize>,
-    removes: bool,
-}
-
-fn groups(schema: &TableSchema, options: &TableOptions) -> Result<Vec<Group>> {
-    let mut groups: Vec<Group> = Vec::with_capacity(options.sequence_groups.len());
-    for SequenceGroup { sequence, protected } in &options.sequence_groups {
-        let key = format!("fields.{}.sequence-group", sequence.join(","));
-        let positions = |names: &[String]| -> Result<Vec<usize>> {
-            names
-                .iter()
-                .map(|name| {
-                    schema
-                        .index_of(name)
-                        .ok_or_else(|| Error::invalid(format!("option '{key}': {name} is not a column of the table")))
-                })
-                .collect()
-        };
-        let removing = &options.partial_update_remove_record_on_sequence_group;
-        let group = Group {
-            sequence: positions(sequence)?,
-            followers: positions(protected)?,
-            removes: sequence.iter().any(|name| removing.contains(name)),
-        };
-        for &member in group.sequence.iter().chain(&group.followers) {
-            let name = &schema.fields[member].name;
-            if schema.primary_keys.contains(name) {
-                return Err(Error::invalid(format!(
-                    "option '{key}': the key column {name} can't be part of a sequence group"
-                )));
-            }
-            // Two groups that share a column would overwrite each other's order.
-            let taken =
-                groups.iter().any(|other| other.sequence.contains(&member) || other.followers.contains(&member));
-            let twice = group.sequence.contains(&member) && group.followers.contains(&member);
-            if taken || twice {
-                return Err(Error::invalid(format!(
-                    "option '{key}': column {name} is part of a sequence group already; a column can follow one group only"
-                )));
-            }
-        }
-        groups.push(group);
-    }
-    Ok(groups)
-}
-
-fn column(
-    schema: &TableSchema,
-    options: &TableOptions,
-    engine: Engine,
-    groups: &[Group],
-    position: usize,
-    field: &DataField,
-) -> Result<ColumnPlan> {
-    let named = options.aggregate_function(&field.name).or(options.default_aggregate_function.as_deref());
-    let resolve = |name: &str| Function::resolve(name, field, options);
-    let follows = groups.iter().position(|group| group.followers.contains(&position));
-    let sequence = groups.iter().position(|group| group.sequence.contains(&position));
-    let (function, role) = if schema.primary_keys.contains(&field.name) {
-        (Function::PrimaryKey, Role::Key)
-    } else {
-        match engine {
-            Engine::Deduplicate { .. } | Engine::FirstRow { .. } => (Function::LastValue, Role::Free),
-            Engine::Aggregation { .. } => {
-                if options.sequence_fields.contains(&field.name) {
-                    (Function::LastValue, Role::Free)
-                } else {
-                    (resolve(named.unwrap_or("last_non_null_value"))?, Role::Free)
-                }
-            }
-            Engine::PartialUpdate { .. } => match (sequence, follows, named) {
-                (Some(group), _, _) => (Function::LastValue, Role::Sequence(group)),
-                (None, Some(group), Some(name)) => (resolve(name)?, Role::Aggregate(group)),
-                (None, Some(group), None) => (Function::LastValue, Role::Follower(group)),
-                (None, None, named) => {
-                    let function = resolve(named.unwrap_or("last_non_null_value"))?;
-                    if function != Function::LastNonNull {
-                        return Err(Error::invalid(format!(
-                            "column {}: partial-update aggregates with '{}' only inside a sequence group; name the column in \
-                             an option 'fields.<sequence column>.sequence-group'",
-                            field.name,
-                            function.name()
-                        )));
-                    }
-                    (function, Role::Free)
-                }
-            },
-        }
-    };
-    let ignore = options.ignore_retract(&field.name);
-    if ignore && engine == (Engine::Aggregation { remove_on_delete: true }) {
-        return Err(Error::invalid(format!(
-            "'fields.{}.ignore-retract' and '{AGGREGATION_REMOVE}' can't both be set",
-            field.name
-        )));
-    }
-    let retract = match (ignore, function.retracts()) {
-        (true, _) => RetractRule::Ignore,
-        (false, true) => RetractRule::Apply,
-        (false, false) => RetractRule::Refuse,
-    };
-    // Without an aggregate the engine itself says what a retract does.
-    let retract = if matches!(role, Role::Aggregate(_)) || matches!(engine, Engine::Aggregation { .. }) {
-        retract
-    } else {
-        RetractRule::Apply
-    };
-    Ok(ColumnPlan { input: 0, field: field.clone(), function, role, retract })
 }

@@ -11,12 +11,12 @@ use datasketches::theta::{CompactThetaSketch, ThetaUnionBuilder};
 use roaring::RoaringBitmap;
 
 use super::elements::named;
-use super::function::Function;
 use super::plan::ColumnPlan;
 use super::roaring64::Roaring64;
 use super::steps::Step;
 use super::{Accumulator, FoldResult, Rows, wrong_type};
 use crate::error::{Error, Result};
+use crate::table::aggregate::Function;
 
 /// A set that is read from bytes and written again.
 trait Serialised: Sized + fmt::Debug + Send + 'static {

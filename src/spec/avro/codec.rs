@@ -1,8 +1,10 @@
-//! Decompression of the blocks of an Avro container.
+//! Compression and decompression of the blocks of an Avro container.
 
-use std::io::{Cursor, Read};
+use std::io::{Cursor, Read, Write};
 
 use zstd::zstd_safe::{DCtx, InBuffer, OutBuffer};
+
+use super::xz::compress_xz;
 
 use crate::error::{Error, Result};
 
@@ -46,6 +48,108 @@ impl Codec {
             }
         })
     }
+
+    /// The name in the header of a container.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Deflate => "deflate",
+            Self::Snappy => "snappy",
+            Self::Zstandard => "zstandard",
+            Self::Bzip2 => "bzip2",
+            Self::Xz => "xz",
+        }
+    }
+}
+
+/// How a metadata file is to be compressed: options `manifest.compression` (or `avro.codec`, which precedes it) and
+/// `file.compression.zstd-level` (`spec/metadata.md 4.1`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvroCodec {
+    codec: Codec,
+    /// Of zstd; 0 otherwise.
+    level: i32,
+}
+
+impl AvroCodec {
+    /// No compression.
+    pub const NULL: Self = Self { codec: Codec::Null, level: 0 };
+
+    /// The codec of a name as options hold it; `level` counts for zstd only.
+    ///
+    /// # Errors
+    /// Invalid when there is no such codec or level.
+    pub fn parse(name: &str, level: i32) -> Result<Self> {
+        let codec = match name {
+            zstd if zstd.eq_ignore_ascii_case("zstd") => Codec::Zstandard,
+            name => Codec::parse(name.as_bytes()).map_err(|_| {
+                Error::invalid(format!(
+                    "manifests can't be compressed by `{name}`, only by null, deflate, snappy, zstd, bzip2 and xz"
+                ))
+            })?,
+        };
+        if codec != Codec::Zstandard {
+            return Ok(Self { codec, level: 0 });
+        }
+        let levels = zstd::compression_level_range();
+        if !levels.contains(&level) {
+            return Err(Error::invalid(format!(
+                "zstd has no level {level}, only {} to {}",
+                levels.start(),
+                levels.end()
+            )));
+        }
+        Ok(Self { codec, level })
+    }
+
+    /// The name in the header of a container.
+    pub(crate) fn name(self) -> &'static str {
+        self.codec.name()
+    }
+}
+
+/// Compresses blocks, one after another, with one set of buffers.
+pub(crate) struct Compressor {
+    codec: Codec,
+    zstd: Option<zstd::bulk::Compressor<'static>>,
+}
+
+impl Compressor {
+    /// A compressor of the blocks of a container.
+    pub(crate) fn new(codec: AvroCodec) -> Result<Self> {
+        let AvroCodec { codec, level } = codec;
+        let zstd = (codec == Codec::Zstandard).then(|| zstd::bulk::Compressor::new(level));
+        Ok(Self { codec, zstd: zstd.transpose().map_err(not_compressed)? })
+    }
+
+    /// Appends the compressed bytes of `block` to `out`.
+    pub(crate) fn append(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        match self.codec {
+            Codec::Null => out.extend_from_slice(block),
+            Codec::Deflate => {
+                let mut encoder = flate2::write::DeflateEncoder::new(out, flate2::Compression::default());
+                encoder.write_all(block).and_then(|()| encoder.finish()).map_err(not_compressed)?;
+            }
+            Codec::Bzip2 => {
+                let mut encoder = bzip2::write::BzEncoder::new(out, bzip2::Compression::best());
+                encoder.write_all(block).and_then(|()| encoder.finish()).map_err(not_compressed)?;
+            }
+            Codec::Snappy => {
+                out.extend(snap::raw::Encoder::new().compress_vec(block).map_err(not_compressed)?);
+                out.extend(crc32fast::hash(block).to_be_bytes());
+            }
+            Codec::Zstandard => match &mut self.zstd {
+                Some(zstd) => out.extend(zstd.compress(block).map_err(not_compressed)?),
+                None => return Err(not_compressed("no compressor was made")),
+            },
+            Codec::Xz => compress_xz(block, out)?,
+        }
+        Ok(())
+    }
+}
+
+fn not_compressed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::internal("a block of an Avro container can't be compressed").with_source(source)
 }
 
 /// Decompresses blocks, one after another, with one set of buffers.

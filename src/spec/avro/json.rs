@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::cursor::Cursor;
+use super::encode::{put_bytes, put_long};
 use super::schema::{Node, NodeId, Schema};
 use super::value::Value;
 
@@ -32,11 +33,23 @@ pub(crate) fn rows(bytes: &[u8]) -> Vec<Json> {
     rows
 }
 
+/// The plain bytes of all rows of a container.
+pub(crate) fn raw_rows(bytes: &[u8]) -> Vec<u8> {
+    let container = super::Container::parse(bytes).unwrap();
+    let (mut decompressor, mut plain) = (super::Decompressor::new(container.codec), Vec::new());
+    container.blocks.iter().for_each(|block| decompressor.append(block.data, &mut plain).unwrap());
+    plain
+}
+
+/// The schema of a container, as it is written.
+pub(crate) fn schema_text(bytes: &[u8]) -> &str {
+    let header = super::container::Header::parse(&mut Cursor::new(bytes)).unwrap();
+    std::str::from_utf8(header.schema).unwrap()
+}
+
 /// The schema of a container.
 pub(crate) fn schema(bytes: &[u8]) -> Json {
-    let mut cursor = Cursor::new(bytes);
-    let header = super::container::Header::parse(&mut cursor).unwrap();
-    serde_json::from_slice(header.schema).unwrap()
+    serde_json::from_str(schema_text(bytes)).unwrap()
 }
 
 /// A container of rows, which are cut into blocks and compressed by `compress`.
@@ -44,19 +57,19 @@ pub(crate) fn container(schema: &Json, rows: &[Json], codec: &str, compress: imp
     let json = schema.to_string();
     let parsed = Schema::parse(json.as_bytes()).unwrap();
     let mut out = b"Obj\x01".to_vec();
-    long(2, &mut out);
+    put_long(2, &mut out);
     for text in ["avro.schema", &json, "avro.codec", codec] {
-        bytes(text.as_bytes(), &mut out);
+        put_bytes(text.as_bytes(), &mut out);
     }
-    long(0, &mut out);
+    put_long(0, &mut out);
     out.extend_from_slice(&[7; 16]);
     for rows in rows.chunks(3) {
         let mut plain = Vec::new();
         for row in rows {
             encode(&parsed, parsed.root(), row, &mut plain);
         }
-        long(rows.len() as i64, &mut out);
-        bytes(&compress(&plain), &mut out);
+        put_long(rows.len() as i64, &mut out);
+        put_bytes(&compress(&plain), &mut out);
         out.extend_from_slice(&[7; 16]);
     }
     out
@@ -65,10 +78,10 @@ pub(crate) fn container(schema: &Json, rows: &[Json], codec: &str, compress: imp
 fn encode(schema: &Schema, node: NodeId, value: &Json, out: &mut Vec<u8>) {
     match schema.node(node) {
         Node::Null => {}
-        Node::Long => long(value.as_i64().unwrap(), out),
+        Node::Long => put_long(value.as_i64().unwrap(), out),
         Node::Bytes => {
             let list = value.as_array().unwrap().iter().map(|byte| byte.as_u64().unwrap() as u8).collect::<Vec<_>>();
-            bytes(&list, out);
+            put_bytes(&list, out);
         }
         Node::Double => out.extend_from_slice(&value.as_f64().unwrap().to_le_bytes()),
         Node::Array(item) => {
@@ -77,36 +90,22 @@ fn encode(schema: &Schema, node: NodeId, value: &Json, out: &mut Vec<u8>) {
                 let mut block = Vec::new();
                 items.iter().for_each(|value| encode(schema, *item, value, &mut block));
                 if items.len() == 2 {
-                    long(-2, out);
-                    long(block.len() as i64, out);
+                    put_long(-2, out);
+                    put_long(block.len() as i64, out);
                 } else {
-                    long(1, out);
+                    put_long(1, out);
                 }
                 out.extend_from_slice(&block);
             }
-            long(0, out);
+            put_long(0, out);
         }
         Node::Union(branches) => {
             let fits = |branch: &NodeId| (*schema.node(*branch) == Node::Null) == value.is_null();
             let branch = branches.iter().position(fits).unwrap();
-            long(branch as i64, out);
+            put_long(branch as i64, out);
             encode(schema, branches[branch], value, out);
         }
         Node::Record(fields) => fields.iter().for_each(|field| encode(schema, field.node, &value[&field.name], out)),
         other => panic!("{other:?}"),
     }
-}
-
-fn long(value: i64, out: &mut Vec<u8>) {
-    let mut value = ((value << 1) ^ (value >> 63)) as u64;
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn bytes(value: &[u8], out: &mut Vec<u8>) {
-    long(value.len() as i64, out);
-    out.extend_from_slice(value);
 }

@@ -9,18 +9,23 @@
 mod codec;
 mod container;
 mod cursor;
+pub(crate) mod encode;
 #[cfg(test)]
 pub(crate) mod json;
 mod schema;
 mod transcode;
 mod value;
+mod writer;
+mod xz;
 
+pub use codec::AvroCodec;
 pub(crate) use codec::Decompressor;
 pub(crate) use container::{Block, Container};
 pub(crate) use cursor::Cursor;
 pub(crate) use schema::{Branches, Node, NodeId, Schema};
 pub(crate) use transcode::to_avro;
 pub(crate) use value::{Record, Value};
+pub(crate) use writer::ContainerWriter;
 
 use crate::error::{Error, Result};
 

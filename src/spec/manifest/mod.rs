@@ -8,6 +8,7 @@
 
 mod append;
 mod decode;
+mod encode;
 #[cfg(test)]
 pub(crate) mod golden;
 mod program;
@@ -16,6 +17,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 pub use decode::{EntryHeads, ManifestFile};
+pub(in crate::spec) use encode::StatsParts;
+pub use encode::{EncodedManifest, ManifestEncoder};
 
 use crate::error::{Error, Result};
 

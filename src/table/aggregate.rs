@@ -1,5 +1,7 @@
 //! The aggregate functions of the format: names, the types they take, their own options, whether they can retract
-//! (`spec/data.md 5.3`).
+//! (`spec/data.md 5.3`). Creating a table refuses what can't be aggregated, reading and writing fold by it.
+//!
+//! May import: `error`, `options`, `spec`.
 
 use crate::error::{Error, Result};
 use crate::options::{NestedKeyNullStrategy, TableOptions};
@@ -7,7 +9,7 @@ use crate::spec::{DataField, DataType, TypeKind};
 
 /// An aggregate function with its options, resolved against the type of its column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(crate) enum Function {
     /// The input, whatever it is; a retract keeps it too. Key columns.
     PrimaryKey,
     LastValue,
@@ -44,7 +46,7 @@ pub(super) enum Function {
 
 /// `nested_update`: positions are those of the element ROW's fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NestedUpdate {
+pub(crate) struct NestedUpdate {
     /// Key fields; empty: rows are appended.
     pub keys: Vec<usize>,
     /// Most rows of the result.
@@ -60,7 +62,7 @@ impl Function {
     ///
     /// # Errors
     /// Unsupported for a name that is no function, invalid for a type it can't take or an option that can't be right.
-    pub(super) fn resolve(name: &str, field: &DataField, options: &TableOptions) -> Result<Self> {
+    pub(crate) fn resolve(name: &str, field: &DataField, options: &TableOptions) -> Result<Self> {
         let column = field.name.as_str();
         let function = match name {
             "primary-key" => Self::PrimaryKey,
@@ -137,7 +139,7 @@ impl Function {
     }
 
     /// Whether the function can take a value back (`spec/data.md 5.3`, column "retr").
-    pub(super) fn retracts(&self) -> bool {
+    pub(crate) fn retracts(&self) -> bool {
         matches!(
             self,
             Self::PrimaryKey
@@ -152,7 +154,7 @@ impl Function {
     }
 
     /// The name in options and messages.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::PrimaryKey => "primary-key",
             Self::LastValue => "last_value",

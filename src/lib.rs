@@ -51,6 +51,7 @@
 //! surprise, it cites the section of the format's description, as in `spec/data.md 4.3`.
 
 pub mod catalog;
+pub mod commit;
 pub mod error;
 pub mod format;
 pub mod options;
@@ -61,6 +62,7 @@ pub mod sql;
 pub mod store;
 pub mod table;
 pub mod write;
+pub mod writer;
 
 #[cfg(test)]
 mod house;

@@ -13,6 +13,7 @@
 //! May import: `error`.
 
 mod check;
+mod commit;
 mod def;
 mod lookup;
 mod names;
@@ -23,8 +24,9 @@ mod view;
 mod write;
 
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
+pub use commit::CommitOptions;
 pub use def::{Kind, OptionDef, Reading, Refusal};
-pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest};
+pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest, nearest_of};
 pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };

@@ -3,11 +3,12 @@
 //!
 //! May import: `spec::manifest`.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{DataFile, StatsColumn, UNKNOWN};
+use super::manifest::{DataFile, ManifestEntries, StatsColumn, UNKNOWN};
 
 /// Statistics of several columns as they are stored (`spec/metadata.md 4.4`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,64 @@ pub struct FileIdentity {
     pub embedded_index: Option<Vec<u8>>,
     /// Absolute path of a file outside the table's folder.
     pub external_path: Option<String>,
+}
+
+/// [`FileIdentity`] by reference. Only the name is hashed: it holds a UUID, hashing more would only cost time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentityRef<'a> {
+    /// Serialized BinaryRow of the partition.
+    pub partition: &'a [u8],
+    /// Bucket.
+    pub bucket: i32,
+    /// Level.
+    pub level: i32,
+    /// File name.
+    pub file_name: &'a [u8],
+    /// Sibling files.
+    pub extra_files: &'a [String],
+    /// File index inside the manifest.
+    pub embedded_index: Option<&'a [u8]>,
+    /// Absolute path of a file outside the table's folder.
+    pub external_path: Option<&'a str>,
+}
+
+impl Hash for FileIdentityRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.file_name.hash(state);
+    }
+}
+
+impl<'a> FileIdentityRef<'a> {
+    /// Which file this is.
+    pub fn of(file: &'a DataFile) -> Self {
+        Self::of_row(&file.entries, file.row as usize)
+    }
+
+    /// Which file row `row` of a manifest speaks of.
+    pub fn of_row(entries: &'a ManifestEntries, row: usize) -> Self {
+        Self {
+            partition: entries.partition.get(row),
+            bucket: entries.bucket[row],
+            level: entries.level[row],
+            file_name: entries.file_name.get(row),
+            extra_files: entries.extra_files.get(row),
+            embedded_index: entries.embedded_index.as_ref().and_then(|column| column[row].as_deref()),
+            external_path: entries.external_path.as_ref().and_then(|column| column[row].as_deref()),
+        }
+    }
+
+    /// Which file an entry speaks of.
+    pub fn of_entry(entry: &'a ManifestEntry) -> Self {
+        Self {
+            partition: &entry.partition,
+            bucket: entry.bucket,
+            level: entry.file.level,
+            file_name: entry.file.file_name.as_bytes(),
+            extra_files: &entry.file.extra_files,
+            embedded_index: entry.file.embedded_index.as_deref(),
+            external_path: entry.file.external_path.as_deref(),
+        }
+    }
 }
 
 impl ManifestEntry {

@@ -29,7 +29,7 @@ pub mod tag;
 pub mod types;
 
 pub use avro::AvroCodec;
-pub use data_file::{DataFileMeta, EMPTY_ROW, FileIdentity, FileSource, ManifestEntry, SimpleStats};
+pub use data_file::{DataFileMeta, EMPTY_ROW, FileIdentity, FileIdentityRef, FileSource, ManifestEntry, SimpleStats};
 pub use index_manifest::{DvRange, GlobalIndexMeta, IndexEntry, decode_index_manifest, encode_index_manifest};
 pub use manifest::{DataFile, EncodedManifest, EntryHeads, ManifestEncoder, ManifestEntries, ManifestFile};
 pub use manifest_list::{ManifestMeta, decode_manifest_list, encode_manifest_list};

@@ -14,27 +14,36 @@ use crate::store::TableFiles;
 /// Every file is named here before it is opened. [`Self::keep`] forgets them all, because a snapshot refers to them now or
 /// may do so; [`Self::remove`] deletes them; dropped with files, it deletes them in the background, as far as there is a
 /// runtime. What can't be deleted is an orphan for cleaning to find: never is anything deleted that was not created here.
+///
+/// While a snapshot is being created nobody knows whether it refers to the files: [`Self::hand_over`] puts them out of reach
+/// of everything above until [`Self::take_back`].
 #[derive(Debug)]
 pub struct OwnFiles {
     files: Arc<TableFiles>,
-    paths: Mutex<Vec<Path>>,
+    paths: Mutex<Paths>,
+}
+
+#[derive(Debug, Default)]
+struct Paths {
+    own: Vec<Path>,
+    handed_over: Vec<Path>,
 }
 
 impl OwnFiles {
     /// No files yet, of the table of `files`.
     pub fn new(files: Arc<TableFiles>) -> Arc<Self> {
-        Arc::new(Self { files, paths: Mutex::new(Vec::new()) })
+        Arc::new(Self { files, paths: Mutex::default() })
     }
 
     /// Notes a file that is about to be created.
     pub fn add(&self, path: Path) {
-        self.paths.lock().push(path);
+        self.paths.lock().own.push(path);
     }
 
     /// Deletes one file that was created here, because it is not wanted after all.
     pub async fn discard(&self, path: &Path) {
         let known = {
-            let mut paths = self.paths.lock();
+            let paths = &mut self.paths.lock().own;
             let known = paths.iter().position(|other| other == path);
             known.map(|at| paths.swap_remove(at)).is_some()
         };
@@ -44,14 +53,28 @@ impl OwnFiles {
         }
     }
 
+    /// A snapshot may refer to the files from now on.
+    pub fn hand_over(&self) {
+        let mut paths = self.paths.lock();
+        let mut own = std::mem::take(&mut paths.own);
+        paths.handed_over.append(&mut own);
+    }
+
+    /// No snapshot refers to the files that were handed over.
+    pub fn take_back(&self) {
+        let mut paths = self.paths.lock();
+        let mut back = std::mem::take(&mut paths.handed_over);
+        paths.own.append(&mut back);
+    }
+
     /// Keeps the files: somebody else is responsible for them from now on.
     pub fn keep(&self) {
-        self.paths.lock().clear();
+        *self.paths.lock() = Paths::default();
     }
 
     /// Deletes the files, as far as the store lets us.
     pub async fn remove(&self) {
-        let paths = std::mem::take(&mut *self.paths.lock());
+        let paths = std::mem::take(&mut self.paths.lock().own);
         remove(&self.files, paths).await;
     }
 }
@@ -65,7 +88,7 @@ async fn remove(files: &TableFiles, paths: Vec<Path>) {
 
 impl Drop for OwnFiles {
     fn drop(&mut self) {
-        let paths = std::mem::take(self.paths.get_mut());
+        let paths = std::mem::take(&mut self.paths.get_mut().own);
         if paths.is_empty() {
             return;
         }
@@ -73,5 +96,32 @@ impl Drop for OwnFiles {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { remove(&files, paths).await });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::memory;
+
+    #[tokio::test]
+    async fn hand_over_when_dropped_then_files_stay_until_taken_back() {
+        let files = Arc::new(TableFiles::new(memory("t"), None).unwrap());
+        let path = files.snapshot_path(1);
+        files.create(&path, "x").await.unwrap();
+        let own = OwnFiles::new(Arc::clone(&files));
+        own.add(path.clone());
+        own.hand_over();
+        own.remove().await;
+        assert!(files.exists(&path).await.unwrap());
+        own.take_back();
+        own.remove().await;
+        assert!(!files.exists(&path).await.unwrap());
+        files.create(&path, "x").await.unwrap();
+        own.add(path.clone());
+        own.keep();
+        own.take_back();
+        own.remove().await;
+        assert!(files.exists(&path).await.unwrap());
     }
 }

@@ -1,0 +1,51 @@
+//! Deletion vectors of append tables without buckets: which rows of a file are deleted is part of what the file is
+//! (`spec/metadata.md 7.4` 1).
+
+use std::collections::{HashMap, HashSet};
+
+use super::base::Base;
+use super::changes::{Changes, DELETION_VECTORS};
+use super::conflicts::{Found, conflict};
+use crate::error::Result;
+use crate::spec::IndexEntry;
+
+impl Found<'_> {
+    /// A file that is removed or gets a vector must have the vector that the commit knows of: one that it replaces, or none.
+    /// A file that gets a vector must be there.
+    pub(super) fn check_vectors(&self, changes: &Changes, base: &Base) -> Result<()> {
+        let is_vectors = |entry: &&IndexEntry| entry.index_type == DELETION_VECTORS;
+        let mut vectors: HashMap<&str, &str> = HashMap::new();
+        for entry in base.indexes.iter().filter(is_vectors) {
+            for range in entry.dv_ranges.iter().flatten() {
+                vectors.insert(&range.data_file, &entry.file_name);
+            }
+        }
+        let dropped: HashSet<&str> =
+            changes.dropped_indexes.iter().filter(is_vectors).map(|entry| entry.file_name.as_str()).collect();
+        let check_known = |file: &str| match vectors.get(file) {
+            Some(index) if !dropped.contains(index) => {
+                Err(conflict("another commit deleted rows of a file that this one builds on; run the statement again")
+                    .with("file", file))
+            }
+            _ => Ok(()),
+        };
+        let mut files: HashMap<&str, bool> = HashMap::new();
+        for entry in &changes.entries {
+            files.insert(entry.name(), !entry.deleted());
+            if entry.deleted() {
+                check_known(entry.name())?;
+            }
+        }
+        for range in changes.new_indexes.iter().filter(is_vectors).flat_map(|entry| entry.dv_ranges.iter().flatten()) {
+            check_known(&range.data_file)?;
+            let file = range.data_file.as_str();
+            if !files.get(file).copied().unwrap_or_else(|| self.is_live_name(file)) {
+                return Err(conflict(
+                    "another commit removed or rewrote a file whose rows this one deletes; run the statement again",
+                )
+                .with("file", file));
+            }
+        }
+        Ok(())
+    }
+}

@@ -15,7 +15,7 @@ use datafusion::physical_plan::union::UnionExec;
 use crate::options::Level0;
 use crate::plan::{PlanCounters, PlannedFile, ScanPlan, ScanRequest, plan_scan};
 use crate::sql::scan::LakeScanExec;
-use crate::sql::scan::unit::UnitFactory;
+use crate::sql::scan::unit::{SystemColumns, UnitFactory};
 use crate::table::Table;
 use crate::write::{WriteTarget, key_location_schema};
 
@@ -57,7 +57,7 @@ async fn scan_bucket(
         wanted.fields().iter().filter_map(|field| table.schema().index_of(field.name())).collect();
     let read: Vec<usize> = columns.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let parquet = state.default_table_options().parquet.clone();
-    let factory = Arc::new(UnitFactory::try_new(Arc::clone(table), false, state.runtime_env(), parquet)?);
+    let factory = Arc::new(UnitFactory::try_new(Arc::clone(table), SystemColumns::None, state.runtime_env(), parquet)?);
     let units = factory.units(&plan, Some(&read), None).await?;
     let partitions = state.config().target_partitions().min(plan.scanned().count()).max(1);
     let scan = Arc::new(LakeScanExec::new(Arc::clone(table), plan, factory, units, partitions, None));

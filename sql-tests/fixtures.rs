@@ -18,6 +18,8 @@ const ARCHIVE: &str = "tables.tar.zst";
 #[derive(Debug, Clone)]
 pub struct Group {
     pub name: String,
+    /// Where its scripts lie.
+    pub folder: PathBuf,
     pub warehouse: PathBuf,
     /// The one database of the warehouse.
     pub database: String,
@@ -89,7 +91,7 @@ fn open_group(folder: &Path) -> Result<Group, String> {
         .filter(|path| path.extension() == Some(OsStr::new("jsonl")))
         .map(|path| (file_name(&path.with_extension("")), path))
         .collect();
-    Ok(Group { name, warehouse, database: database.clone(), answers })
+    Ok(Group { name, folder: folder.to_path_buf(), warehouse, database: database.clone(), answers })
 }
 
 /// Where the archive of a group lies unpacked. The folder's name holds a hash of the archive, and the folder appears whole: a

@@ -2,6 +2,7 @@
 //!
 //! * `<area>::<topic>`: our sqllogictest files (`slt`),
 //! * `truth::<group>::<name>`: answers of other engines over their own tables (`truth`),
+//! * `scripts::<group>::<name>`: the scripts of other engines run by us (`scripts`),
 //! * `mutation::<group>::<table>`: reads of damaged metadata (`mutation`),
 //! * `runner::..`: what makes the two trustworthy (`checks`).
 
@@ -16,6 +17,10 @@ mod fixtures;
 mod json;
 mod list;
 mod mutation;
+mod replay;
+mod script;
+mod scripts;
+mod scripts_list;
 mod session;
 mod shell;
 mod slt;
@@ -27,6 +32,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 use crate::list::TruthList;
+use crate::scripts_list::ScriptsList;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -43,9 +49,13 @@ fn trials() -> Result<Vec<Trial>, String> {
     let folder = fixtures::suites_folder();
     let list = TruthList::read(&folder.join("truth.list"), &folder.join("truth-ours"))?;
     let groups = fixtures::groups()?;
+    let scripts = ScriptsList::read(&folder.join("scripts.list"), &folder.join("scripts-ours"))?;
+    let replays = scripts::replays(&groups)?;
     let mut trials = checks::trials(&groups, &list);
+    trials.extend(scripts::checks(&replays, &scripts));
     trials.extend(slt::trials()?);
     trials.extend(truth::trials(&groups, &list)?);
+    trials.extend(scripts::trials(&replays, &scripts, &list)?);
     trials.extend(shell::trials());
     trials.extend(mutation::trials());
     Ok(trials)

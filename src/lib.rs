@@ -62,6 +62,7 @@ pub mod sql;
 pub mod store;
 pub mod table;
 pub mod write;
+pub mod writer;
 
 #[cfg(test)]
 mod house;

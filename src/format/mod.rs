@@ -3,12 +3,13 @@
 //! ```text
 //! FileRead {store, path, format, fields, selection} --open--> batches of `fields`, as the file's schema types them
 //! FileScan (the engine's FileSource over the same) ----------> DataSourceExec, for formats the engine cannot read
+//! FileWrite {store, path, format, fields} --open, write, finish--> a file
 //! ```
 //!
 //! A read names columns by the names of the schema the file was written with; `read::evolution` maps them to the table's. Any
 //! bytes that do not follow the format are an error that names the file: decoders of other crates that panic on them are fenced.
 //!
-//! May import: `error`, `spec`.
+//! May import: `error`, `options`, `spec`.
 
 mod avro;
 mod avro_blocks;
@@ -22,9 +23,11 @@ mod orc;
 mod parquet;
 mod rows;
 mod scan;
+pub(crate) mod stats;
 mod text;
 mod values;
 mod variant;
+pub(crate) mod write;
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -38,12 +41,13 @@ use futures::{FutureExt, StreamExt};
 use object_store::ObjectStore;
 use object_store::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::spec::DataField;
 
 pub use parquet::holds_nanoseconds;
 pub use scan::FileScan;
 pub use variant::variant_to_json;
+pub use write::{FileWrite, FileWriter};
 
 /// Batches of one file.
 pub type BatchStream = BoxStream<'static, Result<RecordBatch>>;
@@ -200,13 +204,15 @@ impl FileRead {
         let stream = AssertUnwindSafe(opened)
             .catch_unwind()
             .await
-            .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+            .unwrap_or_else(|panic| Err(panicked(panic.as_ref(), ErrorKind::Corrupt, "decoded")))
             .map_err(|error| at_file(error, &path))?;
         let mut is_over = false;
         Ok(AssertUnwindSafe(stream)
             .catch_unwind()
             .map(move |batch| {
-                batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))).map_err(|error| at_file(error, &path))
+                batch
+                    .unwrap_or_else(|panic| Err(panicked(panic.as_ref(), ErrorKind::Corrupt, "decoded")))
+                    .map_err(|error| at_file(error, &path))
             })
             // A decoder that failed is in no state to go on.
             .take_while(move |batch| {
@@ -222,14 +228,14 @@ fn at_file(error: Error, path: &str) -> Error {
     if error.context().iter().any(|(key, _)| *key == "file") { error } else { error.with("file", path.to_owned()) }
 }
 
-/// Decoders of other crates index without looking where bytes are wrong.
-fn panicked(panic: &(dyn Any + Send)) -> Error {
+/// Decoders of other crates index without looking where bytes are wrong; what was wrong is said by `kind` and `done`.
+fn panicked(panic: &(dyn Any + Send), kind: ErrorKind, done: &str) -> Error {
     let message = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("the decoder failed");
-    Error::corrupt(format!("the file can't be decoded: {message}"))
+        .unwrap_or("a panic without a message");
+    Error::new(kind, format!("the file can't be {done}: {message}"))
 }
 
 #[cfg(test)]

@@ -111,6 +111,14 @@ pub(super) fn nearest_among(defs: impl Iterator<Item = &'static OptionDef>, key:
     best.filter(|(distance, _)| *distance <= limit).map(|(_, candidate)| candidate)
 }
 
+/// The one of `candidates` that `wanted` was most likely meant to be; `None` when nothing is like it.
+pub fn nearest_of<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = wanted.to_ascii_lowercase();
+    let limit = (wanted.chars().count() / 3).clamp(1, 6);
+    let distances = candidates.into_iter().map(|name| (edit_distance(&wanted, &name.to_ascii_lowercase()), name));
+    distances.filter(|(distance, _)| *distance <= limit).min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
+}
+
 /// What stands in `key` where a family has its placeholder, judged by the number of dots before and after.
 fn middle<'k>(key: &'k str, prefix: &str, suffix: &str) -> Option<&'k str> {
     if suffix.is_empty() || prefix.is_empty() {

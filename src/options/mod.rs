@@ -21,14 +21,16 @@ mod scan;
 mod table;
 mod value;
 mod view;
+mod write;
 
 pub use check::{check_catalog, check_dynamic, check_known, check_readable, check_values};
 pub use commit::CommitOptions;
 pub use def::{Kind, OptionDef, Reading, Refusal};
-pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest};
+pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest, nearest_of};
 pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };
 pub use scan::ScanOptions;
 pub use value::{MemorySize, OptionValue, parse_bool, parse_duration, parse_size};
 pub use view::{SequenceGroup, TableOptions};
+pub use write::{ExternalPaths, ExternalStrategy, FileIndexColumn, FileRole, ParquetOptions, StatsMode, WriteOptions};

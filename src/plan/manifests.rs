@@ -13,7 +13,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::bucket::BucketFilter;
 use super::columns::{ColumnGroup, column_groups};
 use super::file_index::IndexFilter;
-use super::partition::{PartitionFilter, only_columns};
+use super::partition::{PartitionFilter, PartitionPredicate, only_columns};
 use super::prune::{StatsPruner, StatsSource};
 use super::section::{Section, SectionKind, sections};
 use super::{DeletionRef, Partition, PlanCounters, PlannedFile, ScanPlan, ScanRequest};
@@ -54,25 +54,27 @@ pub async fn plan_scan(table: &Arc<Table>, snapshot: Option<Arc<Snapshot>>, requ
     Ok(plan)
 }
 
-struct Planner<'a> {
+pub(super) struct Planner<'a> {
     table: &'a Arc<Table>,
     schema: Arc<TableSchema>,
     options: &'a TableOptions,
     request: &'a ScanRequest,
     partitions: PartitionFilter,
     buckets: Option<BucketFilter>,
+    /// Whether files of every level are wanted, whatever a read of the rows would leave out.
+    every_level: bool,
     counters: PlanCounters,
 }
 
 /// The entries of a manifest that may matter: all that are decoded pass the partition and bucket filters where `whole` is
 /// false.
-struct Decoded {
+pub(super) struct Decoded {
     entries: Arc<ManifestEntries>,
     whole: bool,
 }
 
 impl<'a> Planner<'a> {
-    fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
+    pub(super) fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
         let schema = Arc::clone(table.schema());
         let options = table.settings();
         let partitions = PartitionFilter::try_new(
@@ -87,11 +89,19 @@ impl<'a> Planner<'a> {
         } else {
             None
         };
-        Ok(Self { table, schema, options, request, partitions, buckets, counters: PlanCounters::default() })
+        let counters = PlanCounters::default();
+        Ok(Self { table, schema, options, request, partitions, buckets, every_level: false, counters })
+    }
+
+    /// Takes the files of every level, of partitions that satisfy `wanted` too.
+    pub(super) fn every_level(mut self, wanted: Option<PartitionPredicate>) -> Self {
+        self.partitions = self.partitions.and(wanted);
+        self.every_level = true;
+        self
     }
 
     /// The manifests of the snapshot, base before delta (`spec/metadata.md 3.2`).
-    async fn manifest_list(&mut self, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
+    pub(super) async fn manifest_list(&mut self, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
         let (base, delta) = futures::try_join!(
             read_manifest_list(self.table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             read_manifest_list(self.table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
@@ -101,8 +111,30 @@ impl<'a> Planner<'a> {
         Ok(metas)
     }
 
+    /// Counts manifests that are looked at.
+    pub(super) fn count_manifests(&mut self, manifests: usize) {
+        self.counters.manifests += manifests;
+    }
+
+    /// What was looked at.
+    pub(super) fn into_counters(self) -> PlanCounters {
+        self.counters
+    }
+
+    /// Leaves out files none of whose rows can satisfy the filters, where rows are not merged.
+    pub(super) async fn prune_unmerged(&mut self, files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
+        let schemas = self.schemas(&files).await?;
+        let (schema, filters) = (&self.request.schema, &self.request.filters);
+        let Some(pruner) = StatsPruner::try_new(&self.schema, schemas, schema, filters, StatsSource::Values)? else {
+            return Ok(files);
+        };
+        let keep = pruner.keep(&files)?;
+        self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+        Ok(retain(files, &keep))
+    }
+
     /// Leaves out manifests whose partitions, buckets or levels are all outside of what is asked.
-    fn prune_manifests(&mut self, metas: Vec<ManifestMeta>) -> Result<Vec<ManifestMeta>> {
+    pub(super) fn prune_manifests(&mut self, metas: Vec<ManifestMeta>) -> Result<Vec<ManifestMeta>> {
         let kept = super::partition::manifests_in(&self.partitions, &metas)?;
         let kept: Vec<ManifestMeta> = metas
             .into_iter()
@@ -116,7 +148,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Reads and decodes manifests, in order, several at once.
-    async fn read_manifests(&mut self, metas: &[ManifestMeta]) -> Result<Vec<Decoded>> {
+    pub(super) async fn read_manifests(&mut self, metas: &[ManifestMeta]) -> Result<Vec<Decoded>> {
         let mut decoded = Vec::with_capacity(metas.len());
         let mut waiting = Vec::new();
         for (i, meta) in metas.iter().enumerate() {
@@ -202,7 +234,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The ADD entries that no DELETE entry cancels and that pass the partition, bucket and level filters.
-    fn live_files(&mut self, decoded: &[Decoded], metas: &[ManifestMeta]) -> Result<Vec<PlannedFile>> {
+    pub(super) fn live_files(&mut self, decoded: &[Decoded], metas: &[ManifestMeta]) -> Result<Vec<PlannedFile>> {
         let mut deleted: HashSet<Identity<'_>> = HashSet::new();
         for (decoded, meta) in decoded.iter().zip(metas) {
             if meta.num_deleted_files == 0 && decoded.whole {
@@ -245,6 +277,10 @@ impl<'a> Planner<'a> {
                     self.counters.deleted += 1;
                     continue;
                 }
+                if self.request.created_since.is_some_and(|since| entries.creation_time[row] < since) {
+                    self.counters.skipped_by_time += 1;
+                    continue;
+                }
                 if (level0_hidden && entries.level[row] == 0)
                     || (self.request.top_level_only && entries.level[row] != self.options.num_levels - 1)
                 {
@@ -265,6 +301,9 @@ impl<'a> Planner<'a> {
 
     /// Whether level 0 of this table is left out (`spec/data.md 4.4`).
     fn level0_hidden(&self) -> bool {
+        if self.every_level {
+            return false;
+        }
         self.schema.has_primary_key()
             && self.request.level0 == Level0::Skip
             && (self.options.merge_engine == MergeEngine::FirstRow
@@ -273,7 +312,11 @@ impl<'a> Planner<'a> {
     }
 
     /// Gives each file its deletion vector (`spec/data.md 9`).
-    async fn attach_deletions(&mut self, snapshot: &Snapshot, mut files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
+    pub(super) async fn attach_deletions(
+        &mut self,
+        snapshot: &Snapshot,
+        mut files: Vec<PlannedFile>,
+    ) -> Result<Vec<PlannedFile>> {
         let Some(name) = &snapshot.index_manifest else { return Ok(files) };
         let entries = read_index_manifest(self.table, name).await?;
         // Data file names hold a UUID, so that a name is enough within a partition and bucket.
@@ -561,7 +604,6 @@ pub(crate) async fn read_manifest_file(table: &Table, name: &str, size: Option<i
     }
 }
 
-/// The entries of an index manifest.
 pub(crate) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc<Vec<IndexEntry>>> {
     let path = table.files().manifest_path(name)?;
     let load = async {
@@ -573,7 +615,6 @@ pub(crate) async fn read_index_manifest(table: &Table, name: &str) -> Result<Arc
     Ok(table.caches().decoded(table.files().key(&path, 0), load).await?.value)
 }
 
-/// The manifests of a manifest list.
 pub(crate) async fn read_manifest_list(table: &Table, name: &str, size: Option<i64>) -> Result<Arc<Vec<ManifestMeta>>> {
     let path = table.files().manifest_path(name)?;
     let recorded = size;

@@ -16,6 +16,8 @@
 mod bucket;
 mod columns;
 mod file_index;
+mod incremental;
+pub mod live;
 mod manifests;
 mod partition;
 mod prune;
@@ -32,6 +34,7 @@ use roaring::RoaringBitmap;
 
 pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
+pub use incremental::{plan_changes, without_shared};
 pub use manifests::plan_scan;
 pub(crate) use manifests::{manifest_key, read_index_manifest, read_manifest_file, read_manifest_list};
 pub use prune::StatsPruner;
@@ -42,7 +45,9 @@ use crate::options::Level0;
 use crate::spec::index_manifest::DvRange;
 use crate::spec::manifest::DataFile;
 use crate::spec::snapshot::Snapshot;
+use crate::spec::types::arrow_schema;
 use crate::store::TableFiles;
+use crate::table::Table;
 
 /// What a scan wants of a table.
 #[derive(Clone, Debug)]
@@ -58,8 +63,25 @@ pub struct ScanRequest {
     /// Whether the rows are given with their ids, which a file's place among the others tells: every file of a table
     /// without keys then becomes a column group.
     pub row_ids: bool,
+    /// Only files that their writer made at this time of its wall clock or later, as milliseconds.
+    pub created_since: Option<i64>,
     /// Partitions, by the values of their columns, that are read elsewhere.
     pub except: Option<Arc<HashSet<Vec<ScalarValue>>>>,
+}
+
+impl ScanRequest {
+    /// All rows of `table`.
+    pub fn everything(table: &Table, level0: Level0) -> Self {
+        Self {
+            schema: arrow_schema(&table.schema().fields),
+            filters: Vec::new(),
+            level0,
+            top_level_only: false,
+            row_ids: false,
+            created_since: None,
+            except: None,
+        }
+    }
 }
 
 /// A partition that occurs in a plan.
@@ -188,6 +210,8 @@ pub struct PlanCounters {
     pub pruned_by_bucket: usize,
     /// Files left out by their level (`t$ro`, level 0 on request).
     pub skipped_by_level: usize,
+    /// Files left out because they were made too early.
+    pub skipped_by_time: usize,
     /// Files left out by key statistics.
     pub pruned_by_key: usize,
     /// Files left out or not scanned because of value statistics.
@@ -204,4 +228,24 @@ pub struct PlanCounters {
     pub fan_in: usize,
     /// How long planning took.
     pub elapsed: Duration,
+}
+
+impl PlanCounters {
+    /// Adds what another part of a plan looked at.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.manifests += other.manifests;
+        self.manifests_skipped += other.manifests_skipped;
+        self.manifests_cached += other.manifests_cached;
+        self.entries += other.entries;
+        self.deleted += other.deleted;
+        self.pruned_by_partition += other.pruned_by_partition;
+        self.pruned_by_bucket += other.pruned_by_bucket;
+        self.skipped_by_level += other.skipped_by_level;
+        self.skipped_by_time += other.skipped_by_time;
+        self.pruned_by_key += other.pruned_by_key;
+        self.pruned_by_value += other.pruned_by_value;
+        self.pruned_by_index += other.pruned_by_index;
+        self.broken_indexes += other.broken_indexes;
+        self.postponed += other.postponed;
+    }
 }

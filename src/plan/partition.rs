@@ -36,11 +36,15 @@ pub(super) fn only_columns(expr: &Arc<dyn PhysicalExpr>, allowed: impl Fn(&str) 
     !columns.is_empty() && columns.iter().all(|column| allowed(column.name()))
 }
 
+/// Says which of some partitions, as serialized rows, are wanted.
+pub type PartitionPredicate = Arc<dyn Fn(&[Arc<[u8]>]) -> Result<Vec<bool>> + Send + Sync>;
+
 /// The partition columns of a table and the conjuncts that speak of nothing else.
 pub(super) struct PartitionFilter {
     fields: Vec<DataField>,
     schema: SchemaRef,
     filters: Vec<Arc<dyn PhysicalExpr>>,
+    wanted: Option<PartitionPredicate>,
     legacy_names: bool,
     default_name: String,
 }
@@ -60,12 +64,17 @@ impl PartitionFilter {
             .filter(|filter| only_columns(filter, |name| table.partition_keys.iter().any(|key| key == name)))
             .map(|filter| rebind(Arc::clone(filter), &schema))
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { fields, schema, filters, legacy_names, default_name: default_name.to_owned() })
+        Ok(Self { fields, schema, filters, wanted: None, legacy_names, default_name: default_name.to_owned() })
+    }
+
+    /// The same, of the partitions that satisfy `wanted`.
+    pub(super) fn and(self, wanted: Option<PartitionPredicate>) -> Self {
+        Self { wanted, ..self }
     }
 
     /// Whether every partition passes.
     pub(super) fn is_trivial(&self) -> bool {
-        self.filters.is_empty()
+        self.filters.is_empty() && self.wanted.is_none()
     }
 
     /// The conjuncts, over [`Self::schema`].
@@ -80,7 +89,10 @@ impl PartitionFilter {
 
     /// Which of `rows` (serialized partition rows) satisfy all conjuncts. Errors of the predicate are errors.
     pub(super) fn evaluate(&self, rows: &[Arc<[u8]>]) -> Result<Vec<bool>> {
-        let mut kept = vec![true; rows.len()];
+        let mut kept = match &self.wanted {
+            Some(wanted) => wanted(rows)?,
+            None => vec![true; rows.len()],
+        };
         if self.filters.is_empty() || rows.is_empty() {
             return Ok(kept);
         }
@@ -136,7 +148,7 @@ fn nullable(field: &DataField) -> Field {
 
 /// Which manifests can hold an entry of a partition that passes, by their partition statistics.
 pub(super) fn manifests_in(filter: &PartitionFilter, metas: &[ManifestMeta]) -> Result<Vec<bool>> {
-    if filter.is_trivial() || metas.is_empty() {
+    if filter.filters().is_empty() || metas.is_empty() {
         return Ok(vec![true; metas.len()]);
     }
     let conjuncts = conjunction(filter.filters().iter().map(Arc::clone));

@@ -175,7 +175,7 @@ pub fn arrow_schema(fields: &[DataField]) -> SchemaRef {
 }
 
 /// Deepest nesting of types that is read; a schema file beyond it is refused instead of overflowing the stack.
-const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 impl DataType {
     /// A nullable type.

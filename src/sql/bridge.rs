@@ -21,10 +21,7 @@ where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
 {
-    let runtime = RUNTIME.get_or_init(|| {
-        Builder::new_multi_thread().worker_threads(2).thread_name("tidelake-bridge").enable_all().build()
-    });
-    let runtime = match runtime {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return Err(Error::internal(format!("no threads for catalog work: {error}"))),
     };
@@ -34,6 +31,22 @@ where
         let _ = sender.send(work.await);
     });
     receiver.recv().map_err(|_| Error::internal("catalog work was dropped"))?
+}
+
+/// Runs `work` without anyone who waits for it: what is left to clean after a statement that was given up.
+pub(crate) fn in_background<F>(work: F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    if let Ok(runtime) = runtime() {
+        runtime.spawn(work);
+    }
+}
+
+fn runtime() -> &'static std::io::Result<Runtime> {
+    RUNTIME.get_or_init(|| {
+        Builder::new_multi_thread().worker_threads(2).thread_name("tidelake-bridge").enable_all().build()
+    })
 }
 
 #[cfg(test)]

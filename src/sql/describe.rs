@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, new_null_array};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::TableProvider;
 use datafusion::common::Constraint;
 
+use super::provider::LakeTable;
+use super::types;
 use crate::error::Result;
 use crate::spec::TableSchema;
 use crate::spec::types::DataType as SpecType;
+use crate::table::Table;
 
 /// One column of names.
 pub(crate) fn names(title: &str, names: impl IntoIterator<Item = String>) -> Result<RecordBatch> {
@@ -28,16 +32,69 @@ struct Column {
     comment: Option<String>,
 }
 
-/// DESCRIBE of a table.
-pub(crate) fn table(provider: &dyn TableProvider) -> Result<RecordBatch> {
-    batch(&columns(provider))
+/// Two columns of text.
+pub(crate) fn pairs(titles: (&str, &str), rows: Vec<(String, String)>) -> Result<RecordBatch> {
+    let text = |title: &str| Field::new(title, DataType::Utf8, false);
+    let schema = Arc::new(Schema::new(vec![text(titles.0), text(titles.1)]));
+    let (left, right): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    Ok(RecordBatch::try_new(schema, vec![Arc::new(StringArray::from(left)), Arc::new(StringArray::from(right))])?)
 }
 
-/// DESCRIBE of a table whose schema is known: with the types as they were declared, and comments.
-#[cfg_attr(not(test), expect(dead_code, reason = "asked for by tables that know their schema"))]
-pub(crate) fn schema(schema: &TableSchema) -> Result<RecordBatch> {
+/// DESCRIBE of the columns of a table that are asked for. Of a lake's own table the types are as they were declared, with
+/// comments.
+pub(crate) fn of_provider(provider: &dyn TableProvider, asked: impl Fn(&str) -> bool) -> Result<RecordBatch> {
+    let mut columns = match provider.downcast_ref::<LakeTable>() {
+        // With its row ids a table has columns that the schema does not know.
+        Some(lake) if provider.schema().fields().len() == lake.table().schema().fields.len() => {
+            of_schema(lake.table().schema())
+        }
+        _ => columns(provider),
+    };
+    columns.retain(|column| asked(&column.name));
+    batch(&columns)
+}
+
+/// What DESCRIBE EXTENDED says of a table beside its columns.
+pub(crate) fn extended(table: &Table) -> Vec<(String, String)> {
+    let schema = table.schema();
+    let identifier = table.identifier();
+    let list = |names: &[String]| names.join(", ");
+    let mut rows = vec![
+        ("Database", identifier.database.clone()),
+        ("Table", identifier.table.clone()),
+        ("Location", table.files().root().as_str().to_owned()),
+        ("Schema", schema.id.to_string()),
+        ("Partition columns", list(&schema.partition_keys)),
+        ("Primary key", list(&schema.primary_keys)),
+        ("Comment", schema.comment.clone().unwrap_or_default()),
+    ];
+    rows.retain(|(_, value)| !value.is_empty());
+    let options = schema.options.iter().map(|(key, value)| (format!("Option {key}"), value.clone()));
+    rows.into_iter().map(|(title, value)| (title.to_owned(), value)).chain(options).collect()
+}
+
+/// DESCRIBE's rows with further ones behind them, which say `name` and `type` alone.
+pub(crate) fn with_extras(columns: &RecordBatch, extras: Vec<(String, String)>) -> Result<RecordBatch> {
+    let heading = [(String::new(), String::new()), ("# Table".to_owned(), String::new())];
+    let (names, values): (Vec<String>, Vec<String>) = heading.into_iter().chain(extras).unzip();
+    let fields: Vec<_> =
+        columns.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let arrays = columns.columns().iter().enumerate().map(|(i, column)| {
+        let below: ArrayRef = match i {
+            0 => Arc::new(StringArray::from(names.clone())),
+            1 => Arc::new(StringArray::from(values.clone())),
+            _ => new_null_array(column.data_type(), names.len()),
+        };
+        Ok(concat(&[column.as_ref(), below.as_ref()])?)
+    });
+    let arrays = arrays.collect::<Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+}
+
+/// The columns of a schema.
+fn of_schema(schema: &TableSchema) -> Vec<Column> {
     let key = (!schema.primary_keys.is_empty()).then(|| format!("PRI({})", schema.primary_keys.join(", ")));
-    let columns: Vec<Column> = schema
+    schema
         .fields
         .iter()
         .map(|field| Column {
@@ -47,8 +104,7 @@ pub(crate) fn schema(schema: &TableSchema) -> Result<RecordBatch> {
             key: if schema.primary_keys.contains(&field.name) { key.clone() } else { None },
             comment: field.description.clone(),
         })
-        .collect();
-    batch(&columns)
+        .collect()
 }
 
 /// `name, type, null, key, extras, watermark`, and `comment` when a column has one.
@@ -113,45 +169,7 @@ fn columns(provider: &dyn TableProvider) -> Vec<Column> {
 
 /// The Flink type that reads as `data_type`; the arrow type's name where there is none.
 fn type_text(data_type: &DataType) -> String {
-    let precision = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    };
-    let nested = |field: &Field| {
-        format!("{}{}", type_text(field.data_type()), if field.is_nullable() { "" } else { " NOT NULL" })
-    };
-    match data_type {
-        DataType::Boolean => "BOOLEAN".to_owned(),
-        DataType::Int8 => "TINYINT".to_owned(),
-        DataType::Int16 => "SMALLINT".to_owned(),
-        DataType::Int32 => "INT".to_owned(),
-        DataType::Int64 => "BIGINT".to_owned(),
-        DataType::Float32 => "FLOAT".to_owned(),
-        DataType::Float64 => "DOUBLE".to_owned(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "STRING".to_owned(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTES".to_owned(),
-        DataType::FixedSizeBinary(size) => format!("BINARY({size})"),
-        DataType::Date32 => "DATE".to_owned(),
-        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", precision(unit)),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", precision(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP({}) WITH LOCAL TIME ZONE", precision(unit)),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        DataType::List(element) | DataType::LargeList(element) => format!("ARRAY<{}>", nested(element)),
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(fields) if fields.len() == 2 => {
-                format!("MAP<{}, {}>", nested(&fields[0]), nested(&fields[1]))
-            }
-            other => other.to_string(),
-        },
-        DataType::Struct(fields) => {
-            let fields: Vec<String> =
-                fields.iter().map(|field| format!("`{}` {}", field.name(), nested(field))).collect();
-            format!("ROW<{}>", fields.join(", "))
-        }
-        other => other.to_string(),
-    }
+    types::from_arrow(data_type, true).map_or_else(|_| data_type.to_string(), |known| known.to_string())
 }
 
 #[cfg(test)]
@@ -161,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_when_no_column_has_a_comment_then_there_is_no_comment_column() {
+    fn of_provider_when_no_column_has_a_comment_then_there_is_no_comment_column() {
         let item = Field::new("item", DataType::Int32, false);
         let schema = Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("tags", DataType::List(Arc::new(item)), true),
         ]));
         let table = MemTable::try_new(schema, vec![vec![]]).unwrap();
-        let batch = super::table(&table).unwrap();
+        let batch = of_provider(&table, |_| true).unwrap();
         let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(names, ["name", "type", "null", "key", "extras", "watermark"]);
         let types = batch.column(1).as_any().downcast_ref::<StringArray>().unwrap();
@@ -176,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn schema_when_columns_have_keys_and_comments_then_they_are_shown() {
+    fn of_schema_when_columns_have_keys_and_comments_then_they_are_shown() {
         let json = br#"{"version": 3, "id": 0, "fields": [
             {"id": 0, "name": "id", "type": "INT NOT NULL"},
             {"id": 1, "name": "d", "type": {"type": "ARRAY", "element": "CHAR(3) NOT NULL"}, "description": "some \"text\""}
         ], "highestFieldId": 1, "partitionKeys": [], "primaryKeys": ["id"], "options": {}, "timeMillis": 0}"#;
-        let batch = super::schema(&TableSchema::from_json(json).unwrap()).unwrap();
+        let batch = batch(&of_schema(&TableSchema::from_json(json).unwrap())).unwrap();
         let text = arrow::util::pretty::pretty_format_batches(&[batch]).unwrap().to_string();
         let cells =
             |line: &str| line.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("|");

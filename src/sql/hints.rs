@@ -49,6 +49,38 @@ pub(crate) fn split_options(name: &str) -> Result<(&str, Option<BTreeMap<String,
     Ok((table, Some(options)))
 }
 
+/// What an option that carries a column of INSERT's PARTITION clause starts with.
+const PARTITION: &str = "insert.partition.";
+
+/// The same for a column that is to be NULL.
+const NULL_PARTITION: &str = "insert.null-partition.";
+
+/// The options that carry the partition which `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text,
+/// `None` for NULL. They are options of a name only, never of a table.
+pub(crate) fn static_partition(partition: &BTreeMap<String, Option<String>>) -> BTreeMap<String, String> {
+    let option = |(column, value): (&String, &Option<String>)| match value {
+        Some(value) => (format!("{PARTITION}{column}"), value.clone()),
+        None => (format!("{NULL_PARTITION}{column}"), String::new()),
+    };
+    partition.iter().map(option).collect()
+}
+
+/// Takes the partition of [`static_partition`] out of the options of a name; empty when there is none.
+pub(crate) fn take_static_partition(options: &mut BTreeMap<String, String>) -> BTreeMap<String, Option<String>> {
+    let mut partition = BTreeMap::new();
+    options.retain(|key, value| {
+        if let Some(column) = key.strip_prefix(PARTITION) {
+            partition.insert(column.to_owned(), Some(std::mem::take(value)));
+        } else if let Some(column) = key.strip_prefix(NULL_PARTITION) {
+            partition.insert(column.to_owned(), None);
+        } else {
+            return true;
+        }
+        false
+    });
+    partition
+}
+
 fn escape(text: &str, out: &mut String) {
     for c in text.chars() {
         if matches!(c, '%' | '&' | '=') || c.is_ascii_control() {
@@ -89,6 +121,18 @@ mod tests {
         assert_eq!(name, "t$files@opts:branch=ü&scan.mode=a%3Db%26c%25%0A");
         assert_eq!(split_options(&name).unwrap(), ("t$files", Some(options)));
         assert_eq!(split_options("t@5").unwrap(), ("t@5", None));
+    }
+
+    #[test]
+    fn take_static_partition_when_a_name_carries_one_then_it_comes_back_and_other_options_stay() {
+        let partition = BTreeMap::from([("dt".to_owned(), Some("a=b".to_owned())), ("hh".to_owned(), None)]);
+        let mut options = static_partition(&partition);
+        options.insert("write-only".to_owned(), "true".to_owned());
+        let name = format!("t{}", encode(&options));
+        let mut back = split_options(&name).unwrap().1.unwrap();
+        assert_eq!(take_static_partition(&mut back), partition);
+        assert_eq!(back, BTreeMap::from([("write-only".to_owned(), "true".to_owned())]));
+        assert!(take_static_partition(&mut back).is_empty());
     }
 
     #[test]

@@ -14,7 +14,9 @@ mod bridge;
 mod case;
 mod catalog_provider;
 mod catalogs;
+mod changes;
 mod coercion;
+mod ddl;
 mod describe;
 mod dialect;
 mod factory;
@@ -31,9 +33,12 @@ pub(crate) mod scan;
 mod session;
 mod settings;
 mod statement;
+mod system;
 mod tokens;
 mod travel;
 mod types;
+mod words;
+mod write;
 mod zone;
 
 #[cfg(test)]

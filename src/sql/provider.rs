@@ -1,70 +1,88 @@
 //! A table as the engine sees it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::branches::OtherBranch;
-use super::pins::SnapshotPins;
-use super::scan::LakeScanExec;
-use super::scan::unit::UnitFactory;
-use super::settings::PaimonSettings;
-use super::travel;
+use super::changes::{ChangesAsked, changed_rows, without_retracts};
+use super::scan::unit::SystemColumns;
+use super::scan::{Asked, lake_scan};
+use super::travel::{TableState, zone_of};
+use super::write::Insert;
+use super::zone;
 use crate::error::Error;
-use crate::options::{Level0, TableOptions, check_dynamic};
+use crate::options::{Level0, TableOptions};
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
-use crate::table::Table;
+use crate::table::{Changes, ReadFrom, Table};
+use crate::write::default_value;
+
+/// The system table that shows what a read without merging can see.
+pub(crate) const READ_OPTIMIZED: &str = "ro";
 
 /// A table of a lake, readable by the engine: at its latest snapshot when a query starts, or at a given one.
 #[derive(Debug)]
 pub struct LakeTable {
-    table: Arc<Table>,
+    state: TableState,
     schema: SchemaRef,
     constraints: Constraints,
-    /// The snapshot to read; `None` for the latest.
-    snapshot: Option<Arc<Snapshot>>,
-    pins: Arc<SnapshotPins>,
     /// Whether `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns.
     row_ids: bool,
+    /// Whether only compacted files are read (`t$ro`).
+    read_optimized: bool,
     /// The branch that is read together with the table.
     other: Option<OtherBranch>,
+    /// What `INSERT OVERWRITE t PARTITION (..)` names: columns and their values as text, `None` for NULL.
+    static_partition: BTreeMap<String, Option<String>>,
+    /// The values of columns that an INSERT leaves out.
+    defaults: HashMap<String, Expr>,
 }
 
 impl LakeTable {
     /// The latest snapshot of `table`, whenever a query starts.
     pub fn new(table: Arc<Table>) -> Self {
-        Self::with_pins(table, None, Arc::default())
+        Self::with_state(TableState { table, named: None, pins: Arc::default() })
     }
 
     /// One snapshot of `table`.
     pub fn at(table: Arc<Table>, snapshot: Arc<Snapshot>) -> Self {
-        Self::with_pins(table, Some(snapshot), Arc::default())
+        Self::with_state(TableState { table, named: Some(snapshot), pins: Arc::default() })
     }
 
-    pub(crate) fn with_pins(table: Arc<Table>, snapshot: Option<Arc<Snapshot>>, pins: Arc<SnapshotPins>) -> Self {
+    pub(crate) fn with_state(state: TableState) -> Self {
+        let table = &state.table;
         let schema = arrow_schema(&table.schema().fields);
         let keys: Option<Vec<usize>> =
             table.schema().primary_keys.iter().map(|key| table.schema().index_of(key)).collect();
         let constraints = match keys {
-            Some(keys) if !keys.is_empty() && key_is_unique(&table) => {
+            Some(keys) if !keys.is_empty() && key_is_unique(table) => {
                 Constraints::new_unverified(vec![Constraint::PrimaryKey(keys)])
             }
             _ => Constraints::default(),
         };
-        Self { table, schema, constraints, snapshot, pins, row_ids: false, other: None }
+        let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
+        let (row_ids, read_optimized, other) = (false, false, None);
+        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults }
+    }
+
+    /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
+    /// below hold rows that the vectors of the highest one make room for, so that only level 0 is left out
+    /// (`spec/observed.md`, Reading). A table without keys is read whole.
+    pub(crate) fn read_optimized(self) -> Self {
+        Self { read_optimized: true, constraints: Constraints::default(), ..self }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -72,63 +90,48 @@ impl LakeTable {
     /// # Errors
     /// Invalid when the table has no row ids.
     pub fn with_row_ids(self) -> crate::error::Result<Self> {
-        if !self.table.settings().row_tracking {
-            return Err(self.table.at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
+        if !self.table().settings().row_tracking {
+            return Err(self.table().at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
         }
-        let fields = self.table.schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
+        let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
         Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
     }
 
     /// The table together with another of its branches.
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
-        let other = other.map(|other| other.fitting(&self.table)).transpose()?;
+        let other = other.map(|other| other.fitting(self.table())).transpose()?;
         Ok(Self { other, ..self })
+    }
+
+    /// The table as the target of an overwrite of one partition, or of those that begin like it.
+    pub(crate) fn with_static_partition(self, static_partition: BTreeMap<String, Option<String>>) -> Self {
+        Self { static_partition, ..self }
     }
 
     /// The table behind.
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        &self.state.table
     }
 
-    /// The table's options with what `SET paimon.*` lays over them.
-    fn options(&self, state: &dyn Session) -> Result<TableOptions> {
-        let settings = PaimonSettings::of(state.config_options());
-        if settings.is_empty() {
-            return Ok(self.table.settings().clone());
-        }
-        // A hint wins over the session.
-        let mut dynamic = settings;
-        dynamic.extend(self.table.dynamic_options().clone());
-        let named = |error| self.table.at(error);
-        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
-        Ok(TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)?)
-    }
-
-    /// The snapshots of the table and of the other branch that a query reads.
-    async fn snapshots(
+    /// What a query reads of the table and of the other branch.
+    async fn read_from(
         &self,
         state: &dyn Session,
         options: &TableOptions,
-    ) -> crate::error::Result<(Option<Arc<Snapshot>>, Option<Arc<Snapshot>>)> {
-        let query = state.execution_props().query_execution_start_time;
-        let asked = match &self.snapshot {
-            Some(snapshot) => Some(Arc::clone(snapshot)),
-            None if travel::is_asked(options) => travel::snapshot(&self.table, options).await?,
-            None => {
-                let own = self.pins.latest(&self.table, query).await?;
-                let other = match &self.other {
-                    Some(other) => self.pins.latest(&other.table, query).await?,
-                    None => None,
-                };
-                return Ok((own, other));
+    ) -> crate::error::Result<(ReadFrom, Option<Arc<Snapshot>>)> {
+        let own = self.state.read_from(state, options).await?;
+        let Some(other) = &self.other else { return Ok((own, None)) };
+        let latest = self.state.named.is_none() && options.scan.is_latest();
+        let snapshot = match &own {
+            ReadFrom::State { .. } if latest => {
+                let query = state.execution_props().query_execution_start_time;
+                self.state.pins.latest(&other.table, query).await?
             }
-        };
-        // A state of the table is one moment; the other branch is read as it was then.
-        let other = match (&self.other, &asked) {
-            (Some(other), Some(snapshot)) => other.at_time_of(snapshot).await?,
+            // A state of the table is one moment; the other branch is read as it was then.
+            ReadFrom::State { snapshot: Some(snapshot), .. } => other.at_time_of(snapshot).await?,
             _ => None,
         };
-        Ok((asked, other))
+        Ok((own, snapshot))
     }
 
     /// A scan of one branch.
@@ -137,26 +140,37 @@ impl LakeTable {
         table: &Arc<Table>,
         snapshot: Option<Arc<Snapshot>>,
         request: &ScanRequest,
-        wanted: &Wanted<'_>,
+        asked: &Asked<'_>,
     ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
-        let named = |error| table.at(error);
-        let Wanted { state, projection, limit } = *wanted;
-        let plan = Arc::new(Box::pin(plan_scan(table, snapshot, request)).await.map_err(named)?);
-        let config = state.config_options();
-        let mut parquet = state.default_table_options().parquet.clone();
-        let pins_key =
-            request.filters.iter().flat_map(LiteralGuarantee::analyze).any(|found| {
-                found.guarantee == Guarantee::In && table.schema().primary_keys.contains(&found.column.name)
-            });
-        // Few rows of many: the key is decoded first, the other columns only for the rows that are left.
-        parquet.global.pushdown_filters |= pins_key;
-        let factory = UnitFactory::try_new(Arc::clone(table), self.row_ids, state.runtime_env(), parquet);
-        let factory = Arc::new(factory.map_err(named)?);
-        let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;
-        let files = plan.scanned().count();
-        let parts = plan.scanned_bytes() / (config.optimizer.repartition_file_min_size as u64).max(1);
-        let partitions = state.config().target_partitions().min(files.max(parts as usize)).max(1);
-        Ok(Arc::new(LakeScanExec::new(Arc::clone(table), plan, factory, units, partitions, limit)))
+        let plan = Box::pin(plan_scan(table, snapshot, request)).await.map_err(|error| table.at(error))?;
+        lake_scan(table, plan, request, asked).await
+    }
+
+    /// The rows that changes brought: those that were inserted, and updated ones as they are after it. What was deleted and how
+    /// updated rows were before is told by `$audit_log` (`spec/observed.md`, Merge engines).
+    async fn changes(
+        &self,
+        changes: &Changes,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let unsupported = |what: &str| -> datafusion::error::DataFusionError {
+            let what = format!("changes between snapshots can't be read of {what}");
+            self.table().at(Error::unsupported(what)).into()
+        };
+        if self.other.is_some() {
+            return Err(unsupported("a table that is read together with another branch; name the branch"));
+        }
+        if self.row_ids || self.read_optimized {
+            return Err(unsupported("$row_tracking and $ro; read the table itself"));
+        }
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let columns = projection.map_or(all.as_slice(), Vec::as_slice);
+        let asked = ChangesAsked { state, columns, filters, sequence: false, ordered: false };
+        let rows = Box::pin(changed_rows(self.table(), changes, &asked)).await?;
+        // A limit must not count the rows that are left out here: the engine's own limit stands above.
+        without_retracts(rows)
     }
 
     /// The partitions that a branch has, of those that the filters of `request` on partitions leave: a partition none of
@@ -182,15 +196,8 @@ impl LakeTable {
         let columns = filter.column_refs();
         !columns.is_empty()
             && !filter.is_volatile()
-            && columns.iter().all(|column| self.table.schema().partition_keys.contains(&column.name))
+            && columns.iter().all(|column| self.table().schema().partition_keys.contains(&column.name))
     }
-}
-
-/// What the engine asks of a scan beside the rows.
-struct Wanted<'a> {
-    state: &'a dyn Session,
-    projection: Option<&'a Vec<usize>>,
-    limit: Option<usize>,
 }
 
 #[async_trait]
@@ -214,14 +221,19 @@ impl TableProvider for LakeTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = self.options(state)?;
-        let opened = self.table.settings();
+        let options = self.state.options(state)?;
+        let opened = self.table().settings();
         if options.fallback_branch != opened.fallback_branch || options.primary_branch != opened.primary_branch {
-            return Err(self.table.at(Error::unsupported(
+            return Err(self.table().at(Error::unsupported(
                 "scan.fallback-branch and scan.primary-branch are options of a table or of a hint, not of the session",
             )))?;
         }
-        let (snapshot, other_snapshot) = Box::pin(self.snapshots(state, &options)).await?;
+        let (from, other_snapshot) = Box::pin(self.read_from(state, &options)).await?;
+        let (snapshot, created_since) = match from {
+            ReadFrom::State { snapshot, created_since } => (snapshot, created_since),
+            ReadFrom::Changes(changes) => return self.changes(&changes, state, projection, filters).await,
+        };
+        let created_since = created_since.map(|since| zone::wall_clock(since, &zone_of(state))).transpose()?;
         let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filters = filters
             .iter()
@@ -230,22 +242,26 @@ impl TableProvider for LakeTable {
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: options.scan.level0,
-            top_level_only: false,
+            level0: if self.read_optimized { Level0::Skip } else { options.scan.level0 },
+            top_level_only: self.read_optimized
+                && self.table().schema().has_primary_key()
+                && !opened.deletion_vectors_enabled,
             row_ids: self.row_ids,
+            created_since,
             except: None,
         };
-        let wanted = Wanted { state, projection, limit };
+        let columns = if self.row_ids { SystemColumns::RowIds } else { SystemColumns::None };
+        let asked = Asked { state, projection: projection.map(Vec::as_slice), limit, columns, ordered: false };
         let Some(other) = &self.other else {
-            return Ok(Box::pin(self.scan_branch(&self.table, snapshot, &request, &wanted)).await?);
+            return Ok(Box::pin(self.scan_branch(self.table(), snapshot, &request, &asked)).await?);
         };
-        let own = (&self.table, snapshot);
+        let own = (self.table(), snapshot);
         let others = (&other.table, other_snapshot);
         let (first, second) = if other.wins { (others, own) } else { (own, others) };
         let partitions = Box::pin(self.partitions_of(first.0, first.1.clone(), &request)).await?;
         let rest = ScanRequest { except: Some(Arc::new(partitions)), ..request.clone() };
-        let first = Box::pin(self.scan_branch(first.0, first.1, &request, &wanted)).await?;
-        let second = Box::pin(self.scan_branch(second.0, second.1, &rest, &wanted)).await?;
+        let first = Box::pin(self.scan_branch(first.0, first.1, &request, &asked)).await?;
+        let second = Box::pin(self.scan_branch(second.0, second.1, &rest, &asked)).await?;
         UnionExec::try_new(vec![first, second])
     }
 
@@ -264,14 +280,40 @@ impl TableProvider for LakeTable {
             .collect())
     }
 
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
     async fn insert_into(
         &self,
-        _state: &dyn Session,
-        _input: Arc<dyn ExecutionPlan>,
-        _op: datafusion::logical_expr::dml::InsertOp,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        not_impl_err!("INSERT into table {}: this version reads tables only", self.table.identifier())
+        let refused = |what: &str| {
+            Err(self.table().at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into)
+        };
+        if self.state.named.is_some() {
+            return refused("a version of a table");
+        }
+        if self.row_ids || self.read_optimized {
+            return refused("a system table");
+        }
+        let options = self.state.options(state)?;
+        let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
+        Ok(Box::pin(insert.plan(state, input)).await?)
     }
+}
+
+/// The default values of the columns that have one. A default that is no value of its column is not one: writing says so.
+fn defaults(table: &Table) -> HashMap<String, Expr> {
+    let fields = table.schema().fields.iter();
+    fields
+        .filter_map(|field| {
+            let value = default_value(field).ok()??;
+            Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
+        })
+        .collect()
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

@@ -84,7 +84,7 @@ fn hints(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         };
         let span = token.span;
         let mut clause = vec![bare("AT"), Token::LParen];
-        for (k, (key, value)) in options(text)?.into_iter().enumerate() {
+        for (k, (key, value)) in hint_options(text)?.into_iter().enumerate() {
             if k > 0 {
                 clause.push(Token::Comma);
             }
@@ -154,7 +154,10 @@ fn ends_relation(keyword: Keyword) -> bool {
 }
 
 /// The options of a hint's text, in the order written.
-fn options(text: &str) -> Result<Vec<(String, String)>> {
+///
+/// # Errors
+/// When the hint is not `OPTIONS`, cannot be read, or names an option twice.
+pub(crate) fn hint_options(text: &str) -> Result<Vec<(String, String)>> {
     let wrong = |why: String| {
         Error::invalid(format!("the hint /*+{text}*/ cannot be read: {why}; write /*+ OPTIONS('key' = 'value', ..) */"))
     };

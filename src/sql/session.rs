@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::{DFSchema, TableReference};
+use datafusion::datasource::TableProvider;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{
@@ -15,15 +16,18 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext, cast};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as SqlStatement};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::catalogs::Use;
 use super::coercion::ExactBesideFloat;
+use super::ddl::{DEFAULT_DATABASE, Views};
 use super::factory::LakeTableFactory;
 use super::prepass::{self, Surroundings, idents, normalized};
+use super::provider::LakeTable;
 use super::relations::VersionGuard;
 use super::settings::PaimonSettings;
-use super::statement::{self, Command, Like, Parsed};
+use super::statement::{self, Command, Like, Parsed, engine_statement};
 use super::types::{FlinkTypePlanner, in_zone};
 use super::{case, catalogs, describe, functions, row_ids, tokens, zone};
 use crate::error::{Error, Result};
@@ -36,7 +40,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// For an option that is not known, and a warehouse that cannot be opened.
 pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<String, String>) -> Result<()> {
-    let catalog = catalogs::open(name, options).await?;
+    let catalog = catalogs::open(name, options, Use::Engine).await?;
     {
         let state = context.state_ref();
         let mut state = state.write();
@@ -159,10 +163,12 @@ impl LakeSessionBuilder {
             if !lake_catalogs.insert(name.clone()) {
                 return Err(Error::invalid(format!("two catalogs are called '{name}'")));
             }
-            let catalog = catalogs::open(&name, &options).await?;
+            let used = Use::FrontEnd { read_only: self.read_only };
+            let catalog = catalogs::open(&name, &options, used).await?;
             context.register_catalog(&name, catalog);
         }
-        Ok(LakeSession { context, lake_catalogs: Arc::new(lake_catalogs), read_only: self.read_only })
+        let lake_catalogs = Arc::new(lake_catalogs);
+        Ok(LakeSession { context, lake_catalogs, views: Arc::default(), read_only: self.read_only })
     }
 }
 
@@ -219,9 +225,10 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 /// ```
 #[derive(Clone)]
 pub struct LakeSession {
-    context: SessionContext,
-    lake_catalogs: Arc<BTreeSet<String>>,
-    read_only: bool,
+    pub(super) context: SessionContext,
+    pub(super) lake_catalogs: Arc<BTreeSet<String>>,
+    pub(super) views: Arc<Views>,
+    pub(super) read_only: bool,
 }
 
 impl LakeSession {
@@ -271,13 +278,22 @@ impl LakeSession {
 
     async fn run(&self, parsed: Parsed) -> Result<DataFrame> {
         match parsed {
-            Parsed::Command(command) => self.command(command).await,
-            Parsed::Engine(statement) => {
-                self.check_change(&statement)?;
-                let plan = self.plan(*statement).await?;
-                Ok(self.context.execute_logical_plan(plan).await?)
-            }
+            Parsed::Command(command) => Box::pin(self.command(command)).await,
+            Parsed::Ddl(ddl, tokens) => Box::pin(self.ddl(*ddl, tokens)).await,
+            Parsed::Engine(statement) => Box::pin(self.run_engine(*statement)).await,
         }
+    }
+
+    /// Runs a statement of the engine.
+    pub(super) async fn run_engine(&self, statement: Statement) -> Result<DataFrame> {
+        self.check_change(&statement)?;
+        self.run_planned(statement).await
+    }
+
+    /// Plans and runs a statement that is known to be allowed.
+    pub(super) async fn run_planned(&self, statement: Statement) -> Result<DataFrame> {
+        let plan = Box::pin(self.plan(statement)).await?;
+        Ok(self.context.execute_logical_plan(plan).await?)
     }
 
     /// Refuses changes of lake tables, which are not built, and all changes of a session that only reads.
@@ -286,6 +302,7 @@ impl LakeSession {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }
         match statement::change(statement) {
+            Some((verb, _)) if verb == "INSERT" => Ok(()),
             Some((verb, target)) if self.is_lake(target.as_ref()) => Err(statement::refused(&verb)),
             _ => Ok(()),
         }
@@ -293,8 +310,12 @@ impl LakeSession {
 
     /// Whether a name is in one of our catalogs. What has no name changes the current catalog.
     fn is_lake(&self, name: Option<&ObjectName>) -> bool {
-        let parts = name.and_then(idents).unwrap_or_default();
-        match parts.as_slice() {
+        let parts = name.and_then(idents).unwrap_or_default().into_iter().cloned().collect::<Vec<_>>();
+        self.is_lake_name(&parts)
+    }
+
+    fn is_lake_name(&self, parts: &[Ident]) -> bool {
+        match parts {
             [catalog, _, _] => self.lake_catalogs.contains(&normalized(catalog)),
             _ => self.lake_catalogs.contains(&self.current().0),
         }
@@ -307,35 +328,58 @@ impl LakeSession {
     }
 
     async fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
-        let (catalog, database) = self.current();
+        self.refresh_views(&statement).await?;
+        let current = self.current();
+        shown_in_zone(self.plan_within(statement, &current).await?, &self.zone())
+    }
+
+    /// The plan of a query out of its tokens.
+    pub(super) async fn plan_query(&self, query: &[TokenWithSpan]) -> Result<LogicalPlan> {
+        let statement = engine_statement(query.to_vec())?;
+        if !matches!(&statement, Statement::Statement(statement) if matches!(**statement, SqlStatement::Query(_))) {
+            return Err(Error::invalid("a query is expected: SELECT, WITH, VALUES or TABLE"));
+        }
+        self.check_change(&statement)?;
+        self.plan(statement).await
+    }
+
+    /// Plans a statement whose names without a catalog or database are in `current`.
+    pub(super) async fn plan_within(&self, statement: Statement, current: &(String, String)) -> Result<LogicalPlan> {
         let surroundings = Surroundings {
-            catalog: catalog.clone(),
+            catalog: current.0.clone(),
             lake_catalogs: BTreeSet::clone(&self.lake_catalogs),
             zone: self.zone(),
         };
         let mut written = statement.clone();
-        let plan = match self.plan_as_written(statement, &surroundings).await {
-            Ok(plan) => plan,
+        match self.plan_as_written(statement, &surroundings, current).await {
+            Ok(plan) => Ok(plan),
             Err(error) => {
-                let current = (catalog.as_str(), database.as_str());
-                if let Some(with_ids) = Box::pin(row_ids::resolved(&self.context, current, &written)).await? {
-                    if let Ok(plan) = self.plan_as_written(with_ids.clone(), &surroundings).await {
-                        return shown_in_zone(plan, &surroundings.zone);
+                let names = (current.0.as_str(), current.1.as_str());
+                if let Some(with_ids) = Box::pin(row_ids::resolved(&self.context, names, &written)).await? {
+                    if let Ok(plan) = self.plan_as_written(with_ids.clone(), &surroundings, current).await {
+                        return Ok(plan);
                     }
                     written = with_ids;
                 }
-                match Box::pin(case::resolved(&self.context, current, &written)).await {
-                    Ok(Some(statement)) => self.plan_as_written(statement, &surroundings).await?,
-                    _ => return Err(error),
+                match Box::pin(case::resolved(&self.context, names, &written)).await {
+                    Ok(Some(statement)) => self.plan_as_written(statement, &surroundings, current).await,
+                    _ => Err(error),
                 }
             }
-        };
-        shown_in_zone(plan, &surroundings.zone)
+        }
     }
 
-    async fn plan_as_written(&self, mut statement: Statement, surroundings: &Surroundings) -> Result<LogicalPlan> {
+    async fn plan_as_written(
+        &self,
+        mut statement: Statement,
+        surroundings: &Surroundings,
+        current: &(String, String),
+    ) -> Result<LogicalPlan> {
         prepass::run(&mut statement, surroundings)?;
-        Ok(Box::pin(self.context.state().statement_to_plan(statement)).await?)
+        let mut state = self.context.state();
+        let names = &mut state.config_mut().options_mut().catalog;
+        (names.default_catalog, names.default_schema) = current.clone();
+        Ok(Box::pin(state.statement_to_plan(statement)).await?)
     }
 
     async fn command(&self, command: Command) -> Result<DataFrame> {
@@ -354,7 +398,10 @@ impl LakeSession {
             Command::ShowCurrentDatabase => self.rows(describe::names("current database name", [self.current().1])?),
             Command::ShowDatabases { catalog, like } => {
                 let catalog = catalog.map_or_else(|| Ok(self.current().0), |catalog| self.catalog_name(&catalog))?;
-                self.rows(describe::names("database name", filtered(self.databases(&catalog)?, like.as_ref())?)?)
+                let mut names = self.databases(&catalog)?;
+                // As in Flink: a database that nobody made is not listed.
+                names.retain(|name| name != super::system::DATABASE);
+                self.rows(describe::names("database name", filtered(names, like.as_ref()))?)
             }
             Command::ShowTables { database, like } => {
                 let (catalog, database) = self.database(&database)?;
@@ -363,19 +410,34 @@ impl LakeSession {
                     .catalog(&catalog)
                     .and_then(|provider| provider.schema(&database))
                     .ok_or_else(|| Error::not_found(format!("there is no database {catalog}.{database}")))?;
-                self.rows(describe::names("table name", filtered(schema.table_names(), like.as_ref())?)?)
+                self.rows(describe::names("table name", filtered(schema.table_names(), like.as_ref()))?)
             }
-            Command::Describe(name) => self.describe(&name).await,
+            Command::ShowViews { database, like } => {
+                let (catalog, database) = self.database(&database)?;
+                let names = filtered(self.views.names(&catalog, &database), like.as_ref());
+                self.rows(describe::names("view name", names)?)
+            }
+            Command::ShowColumns { table, like } => self.show_columns(&table, like.as_ref()).await,
+            Command::ShowCreateTable(table) if self.is_lake_name(&table) => self.show_create_table(&table).await,
+            Command::ShowCreateTable(table) => {
+                let shown = table.iter().map(ToString::to_string).collect::<Vec<_>>().join(".");
+                let statement = engine_statement(tokens::tokenize(&format!("SHOW CREATE TABLE {shown}"))?)?;
+                Box::pin(self.run_engine(statement)).await
+            }
+            Command::ShowCreateView(view) => self.show_create_view(&view).await,
+            Command::ShowPartitions { table, partition } => Box::pin(self.show_partitions(&table, &partition)).await,
+            Command::ShowProperties { table, key } => self.show_properties(&table, key.as_deref()).await,
+            Command::Describe { table, extended } => self.describe(&table, extended).await,
             Command::Set { key, value } => self.set(&key, value).await,
             Command::Reset(key) => self.reset(&key).await,
         }
     }
 
-    fn rows(&self, batch: RecordBatch) -> Result<DataFrame> {
+    pub(super) fn rows(&self, batch: RecordBatch) -> Result<DataFrame> {
         Ok(self.context.read_batch(batch)?)
     }
 
-    fn nothing(&self) -> DataFrame {
+    pub(super) fn nothing(&self) -> DataFrame {
         let plan = EmptyRelation { produce_one_row: false, schema: Arc::new(DFSchema::empty()) };
         DataFrame::new(self.context.state(), LogicalPlan::EmptyRelation(plan))
     }
@@ -390,6 +452,10 @@ impl LakeSession {
         let provider =
             self.context.catalog(catalog).ok_or_else(|| Error::not_found(format!("there is no catalog {catalog}")))?;
         let mut names = provider.schema_names();
+        if self.lake_catalogs.contains(catalog) && !names.iter().any(|name| name == DEFAULT_DATABASE) {
+            // It is there before its first table is.
+            names.push(DEFAULT_DATABASE.to_owned());
+        }
         names.sort();
         Ok(names)
     }
@@ -425,7 +491,20 @@ impl LakeSession {
         Ok(self.nothing())
     }
 
-    async fn describe(&self, name: &[Ident]) -> Result<DataFrame> {
+    async fn describe(&self, name: &[Ident], extended: bool) -> Result<DataFrame> {
+        let provider = self.provider(name).await?;
+        let columns = describe::of_provider(provider.as_ref(), |_| true)?;
+        match provider.downcast_ref::<LakeTable>() {
+            Some(table) if extended => {
+                let extras = describe::extended(table.table());
+                self.rows(describe::with_extras(&columns, extras)?)
+            }
+            _ => self.rows(columns),
+        }
+    }
+
+    /// What the engine sees of the table that a name means, in any case.
+    pub(super) async fn provider(&self, name: &[Ident]) -> Result<Arc<dyn TableProvider>> {
         let reference = |parts: &[String]| match parts {
             [table] => TableReference::bare(table.as_str()),
             [database, table] => TableReference::partial(database.as_str(), table.as_str()),
@@ -433,17 +512,16 @@ impl LakeSession {
             [] => TableReference::bare(""),
         };
         let usual: Vec<String> = name.iter().map(normalized).collect();
-        let provider = match self.context.table_provider(reference(&usual)).await {
-            Ok(provider) => provider,
+        match self.context.table_provider(reference(&usual)).await {
+            Ok(provider) => Ok(provider),
             Err(error) => {
                 let written: Vec<String> = name.iter().map(|ident| ident.value.clone()).collect();
                 match self.context.table_provider(reference(&written)).await {
-                    Ok(provider) if written != usual => provider,
-                    _ => return Err(error.into()),
+                    Ok(provider) if written != usual => Ok(provider),
+                    _ => Err(error.into()),
                 }
             }
-        };
-        self.rows(describe::table(provider.as_ref())?)
+        }
     }
 
     async fn set(&self, key: &str, value: String) -> Result<DataFrame> {
@@ -496,7 +574,7 @@ impl LakeSession {
 }
 
 /// The name that `ident` means among `names`: the usual one, as written, or the only one that differs by case.
-fn found(ident: &Ident, names: &[String]) -> Option<String> {
+pub(super) fn found(ident: &Ident, names: &[String]) -> Option<String> {
     let exactly = |wanted: &str| names.iter().find(|name| *name == wanted).cloned();
     if ident.quote_style.is_some() {
         return exactly(&ident.value);
@@ -510,47 +588,11 @@ fn found(ident: &Ident, names: &[String]) -> Option<String> {
     })
 }
 
-/// The names that fit the pattern, in order. `%` is any text and `_` any character.
-fn filtered(mut names: Vec<String>, like: Option<&Like>) -> Result<Vec<String>> {
+/// The names that fit the pattern, in order.
+fn filtered(mut names: Vec<String>, like: Option<&Like>) -> Vec<String> {
     names.sort();
-    let Some(like) = like else { return Ok(names) };
-    let mut kept = Vec::new();
-    for name in names {
-        let matched = matches_like(&name, &like.pattern);
-        if matched != like.negated {
-            kept.push(name);
-        }
-    }
-    Ok(kept)
-}
-
-fn matches_like(text: &str, pattern: &str) -> bool {
-    let text: Vec<char> = text.chars().collect();
-    let (mut i, mut star) = (0, None);
-    let pattern: Vec<char> = pattern.chars().collect();
-    let mut k = 0;
-    while i < text.len() {
-        match pattern.get(k) {
-            Some('%') => {
-                star = Some((k, i));
-                k += 1;
-            }
-            Some(c) if *c == '_' || *c == text[i] => {
-                i += 1;
-                k += 1;
-            }
-            _ => match star {
-                // The last % takes one character more.
-                Some((at, taken)) => {
-                    k = at + 1;
-                    i = taken + 1;
-                    star = Some((at, taken + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[k..].iter().all(|c| *c == '%')
+    names.retain(|name| like.is_none_or(|like| like.fits(name)));
+    names
 }
 
 /// Shows the instants of a query's result in the session's time zone.

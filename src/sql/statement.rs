@@ -8,9 +8,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
+use super::ddl::{self, Ddl, PartitionSpec};
 use super::dialect::LakeDialect;
 use super::rewrite::rewrite;
 use super::tokens::is_word;
+use super::words::Words;
 use crate::error::{Error, Result};
 
 /// A statement that the session answers itself.
@@ -30,25 +32,75 @@ pub(crate) enum Command {
     ShowDatabases { catalog: Option<Ident>, like: Option<Like> },
     /// `SHOW TABLES [{FROM | IN} [catalog.]database] [[NOT] LIKE 'pattern']`
     ShowTables { database: Vec<Ident>, like: Option<Like> },
-    /// `{DESCRIBE | DESC} [TABLE | EXTENDED] table`
-    Describe(Vec<Ident>),
+    /// `SHOW VIEWS [{FROM | IN} [catalog.]database] [[NOT] LIKE 'pattern']`
+    ShowViews { database: Vec<Ident>, like: Option<Like> },
+    /// `SHOW COLUMNS {FROM | IN} table [{FROM | IN} database] [[NOT] LIKE 'pattern']`
+    ShowColumns { table: Vec<Ident>, like: Option<Like> },
+    /// `SHOW CREATE TABLE table`
+    ShowCreateTable(Vec<Ident>),
+    /// `SHOW CREATE VIEW view`
+    ShowCreateView(Vec<Ident>),
+    /// `SHOW PARTITIONS table [PARTITION (column = value, ..)]`
+    ShowPartitions { table: Vec<Ident>, partition: PartitionSpec },
+    /// `SHOW TBLPROPERTIES table [('key')]`
+    ShowProperties { table: Vec<Ident>, key: Option<String> },
+    /// `{DESCRIBE | DESC} [TABLE] [EXTENDED | FORMATTED] table`
+    Describe { table: Vec<Ident>, extended: bool },
     /// `SET key = value`, `SET 'key' = 'value'`, `SET TIME ZONE 'zone'`
     Set { key: String, value: String },
     /// `RESET key`
     Reset(String),
 }
 
-/// `[NOT] LIKE 'pattern'` of SHOW.
+/// `[NOT] LIKE 'pattern'` of SHOW. `%` is any text and `_` any character.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub negated: bool,
     pub pattern: String,
 }
 
+impl Like {
+    /// Whether a name is one of those asked for.
+    pub(crate) fn fits(&self, name: &str) -> bool {
+        matches_like(name, &self.pattern) != self.negated
+    }
+}
+
+fn matches_like(text: &str, pattern: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    let (mut i, mut star) = (0, None);
+    let pattern: Vec<char> = pattern.chars().collect();
+    let mut k = 0;
+    while i < text.len() {
+        match pattern.get(k) {
+            Some('%') => {
+                star = Some((k, i));
+                k += 1;
+            }
+            Some(c) if *c == '_' || *c == text[i] => {
+                i += 1;
+                k += 1;
+            }
+            _ => match star {
+                // The last % takes one character more.
+                Some((at, taken)) => {
+                    k = at + 1;
+                    i = taken + 1;
+                    star = Some((at, taken + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[k..].iter().all(|c| *c == '%')
+}
+
 /// A statement, read.
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Command(Command),
+    /// With its tokens, for the engine when it concerns no table of a lake.
+    Ddl(Box<Ddl>, Vec<TokenWithSpan>),
     Engine(Box<Statement>),
 }
 
@@ -60,6 +112,9 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
     if let Some(command) = command(&statement)? {
         return Ok(Parsed::Command(command));
     }
+    if let Some(ddl) = ddl::read(&statement)? {
+        return Ok(Parsed::Ddl(Box::new(ddl), statement));
+    }
     let verb = verb(&statement);
     match engine_statement(statement) {
         Ok(statement) => Ok(Parsed::Engine(Box::new(statement))),
@@ -68,7 +123,11 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
     }
 }
 
-fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
+/// Reads a statement of the engine, with what Flink and Spark write inside of it.
+///
+/// # Errors
+/// When the tokens are none.
+pub(crate) fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
     let tokens = rewrite(tokens)?;
     let mut parser =
         DFParserBuilder::new(tokens).with_dialect(&LakeDialect).build().map_err(|error| wrong_syntax(&error))?;
@@ -215,14 +274,14 @@ pub(crate) fn refused(verb: &str) -> Error {
 
 /// Reads one of the session's own commands, or `None` for what the engine answers.
 fn command(tokens: &[TokenWithSpan]) -> Result<Option<Command>> {
-    let mut words = Words { tokens, at: 0 };
+    let mut words = Words::new(tokens);
     let command = if words.take("USE") {
         match words.take("CATALOG") {
             true => Command::UseCatalog(words.ident()?),
             false => Command::Use(words.name(2)?),
         }
     } else if words.take("SHOW") {
-        match words.show()? {
+        match show(&mut words)? {
             Some(command) => command,
             None => return Ok(None),
         }
@@ -231,15 +290,16 @@ fn command(tokens: &[TokenWithSpan]) -> Result<Option<Command>> {
         if ["SELECT", "WITH", "VALUES"].iter().any(|word| is_word(words.peek(), word)) {
             return Ok(None);
         }
-        let _ = words.take("TABLE") || words.take("EXTENDED") || words.take("FORMATTED");
-        Command::Describe(words.name(3)?)
+        words.take("TABLE");
+        let extended = words.take_any(&["EXTENDED", "FORMATTED"]);
+        Command::Describe { table: words.name(3)?, extended }
     } else if words.take("SET") {
         if words.done() {
             return Err(Error::invalid("SET takes a key and a value; SHOW ALL lists what can be set"));
         }
-        words.set()?
+        set(&mut words)?
     } else if words.take("RESET") {
-        Command::Reset(words.key()?)
+        Command::Reset(setting(&mut words)?)
     } else {
         return Ok(None);
     };
@@ -247,161 +307,114 @@ fn command(tokens: &[TokenWithSpan]) -> Result<Option<Command>> {
     Ok(Some(command))
 }
 
-struct Words<'a> {
-    tokens: &'a [TokenWithSpan],
-    at: usize,
+/// What follows SHOW, or `None` for what the engine shows.
+fn show(words: &mut Words<'_>) -> Result<Option<Command>> {
+    Ok(Some(if words.take("CATALOGS") {
+        Command::ShowCatalogs
+    } else if words.take("CURRENT") {
+        match (words.take("CATALOG"), words.take("DATABASE")) {
+            (true, _) => Command::ShowCurrentCatalog,
+            (_, true) => Command::ShowCurrentDatabase,
+            _ => return Err(words.unexpected("CATALOG or DATABASE")),
+        }
+    } else if words.take_any(&["DATABASES", "SCHEMAS"]) {
+        let catalog = if words.take_any(&["FROM", "IN"]) { Some(words.ident()?) } else { None };
+        Command::ShowDatabases { catalog, like: like(words)? }
+    } else if words.take("TABLES") {
+        let database = if words.take_any(&["FROM", "IN"]) { words.name(2)? } else { Vec::new() };
+        Command::ShowTables { database, like: like(words)? }
+    } else if words.take("VIEWS") {
+        let database = if words.take_any(&["FROM", "IN"]) { words.name(2)? } else { Vec::new() };
+        Command::ShowViews { database, like: like(words)? }
+    } else if words.take_any(&["COLUMNS", "FIELDS"]) {
+        if !words.take_any(&["FROM", "IN"]) {
+            return Err(words.unexpected("FROM or IN"));
+        }
+        let mut table = words.name(3)?;
+        if words.take_any(&["FROM", "IN"]) {
+            let mut name = words.name(2)?;
+            let [table] = table.as_slice() else {
+                return Err(Error::invalid("SHOW COLUMNS names the database of the table twice"));
+            };
+            name.push(table.clone());
+            return Ok(Some(Command::ShowColumns { table: name, like: like(words)? }));
+        }
+        Command::ShowColumns { table: std::mem::take(&mut table), like: like(words)? }
+    } else if words.take_all(&["CREATE", "TABLE"]) {
+        Command::ShowCreateTable(words.name(3)?)
+    } else if words.take_all(&["CREATE", "VIEW"]) {
+        Command::ShowCreateView(words.name(3)?)
+    } else if words.take("PARTITIONS") {
+        let table = words.name(3)?;
+        let partition = if words.take("PARTITION") { ddl::partition(words)? } else { Vec::new() };
+        Command::ShowPartitions { table, partition }
+    } else if words.take("TBLPROPERTIES") {
+        let table = words.name(3)?;
+        let key = if words.take_token(&Token::LParen) {
+            let key = words.key()?;
+            words.expect_token(&Token::RParen)?;
+            Some(key)
+        } else {
+            None
+        };
+        Command::ShowProperties { table, key }
+    } else if words.sees(&["PROCEDURES"]) {
+        return Err(unsupported("SHOW PROCEDURES"));
+    } else {
+        return Ok(None);
+    }))
 }
 
-impl Words<'_> {
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.at).map_or(&Token::EOF, |token| &token.token)
+fn like(words: &mut Words<'_>) -> Result<Option<Like>> {
+    let negated = words.take("NOT");
+    if !words.take("LIKE") {
+        return if negated { Err(words.unexpected("LIKE")) } else { Ok(None) };
     }
-
-    fn done(&self) -> bool {
-        self.at >= self.tokens.len()
+    match words.next() {
+        Token::SingleQuotedString(pattern) => Ok(Some(Like { negated, pattern })),
+        other => Err(Error::invalid(format!("LIKE takes a pattern in quotes, not '{other}'"))),
     }
+}
 
-    fn next(&mut self) -> Token {
-        let token = self.peek().clone();
-        self.at += 1;
-        token
+/// The key of SET and RESET.
+fn setting(words: &mut Words<'_>) -> Result<String> {
+    if words.take("TIME") {
+        words.expect(&["ZONE"])?;
+        return Ok("time zone".to_owned());
     }
+    words.key()
+}
 
-    fn take(&mut self, word: &str) -> bool {
-        let found = is_word(self.peek(), word);
-        if found {
-            self.at += 1;
-        }
-        found
+fn set(words: &mut Words<'_>) -> Result<Command> {
+    let key = setting(words)?;
+    let optional = key == "time zone" && *words.peek() != Token::Eq;
+    if optional {
+        return Ok(Command::Set { key, value: value(words)? });
     }
-
-    fn unexpected(&self, expected: &str) -> Error {
-        match self.peek() {
-            Token::EOF => Error::invalid(format!("{expected} is expected at the end of the statement")),
-            token => Error::invalid(format!("{expected} is expected where the statement has '{token}'")),
-        }
+    if !(words.take_token(&Token::Eq) || words.take("TO")) {
+        return Err(words.unexpected("'='"));
     }
+    Ok(Command::Set { key, value: value(words)? })
+}
 
-    fn end(&self) -> Result<()> {
-        if self.done() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
+/// Everything that is left: one string, or words and numbers as they stand.
+fn value(words: &mut Words<'_>) -> Result<String> {
+    let mut value = String::new();
+    if words.done() {
+        return Err(words.unexpected("a value"));
     }
-
-    fn ident(&mut self) -> Result<Ident> {
-        match self.peek() {
-            Token::Word(Word { value, quote_style, .. }) => {
-                let ident = Ident { value: value.clone(), quote_style: *quote_style, span: Ident::new("").span };
-                self.at += 1;
-                Ok(ident)
+    while !words.done() {
+        match words.next() {
+            Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => value.push_str(&text),
+            Token::Word(word) => value.push_str(&word.value),
+            Token::Number(digits, long) => {
+                value.push_str(&digits);
+                value.push_str(if long { "L" } else { "" });
             }
-            _ => Err(self.unexpected("a name")),
+            other => value.push_str(&other.to_string()),
         }
     }
-
-    fn name(&mut self, max_parts: usize) -> Result<Vec<Ident>> {
-        let mut parts = vec![self.ident()?];
-        while *self.peek() == Token::Period {
-            self.at += 1;
-            parts.push(self.ident()?);
-        }
-        if parts.len() > max_parts {
-            return Err(Error::invalid(format!(
-                "a name of at most {max_parts} parts is expected, not {}",
-                parts.len()
-            )));
-        }
-        Ok(parts)
-    }
-
-    fn show(&mut self) -> Result<Option<Command>> {
-        Ok(Some(if self.take("CATALOGS") {
-            Command::ShowCatalogs
-        } else if self.take("CURRENT") {
-            match (self.take("CATALOG"), self.take("DATABASE")) {
-                (true, _) => Command::ShowCurrentCatalog,
-                (_, true) => Command::ShowCurrentDatabase,
-                _ => return Err(self.unexpected("CATALOG or DATABASE")),
-            }
-        } else if self.take("DATABASES") || self.take("SCHEMAS") {
-            let catalog = if self.take("FROM") || self.take("IN") { Some(self.ident()?) } else { None };
-            Command::ShowDatabases { catalog, like: self.like()? }
-        } else if self.take("TABLES") {
-            let database = if self.take("FROM") || self.take("IN") { self.name(2)? } else { Vec::new() };
-            Command::ShowTables { database, like: self.like()? }
-        } else if ["PARTITIONS", "PROCEDURES", "VIEWS"].iter().any(|word| is_word(self.peek(), word)) {
-            return Err(unsupported(&format!("SHOW {}", self.next().to_string().to_ascii_uppercase())));
-        } else {
-            return Ok(None);
-        }))
-    }
-
-    fn like(&mut self) -> Result<Option<Like>> {
-        let negated = self.take("NOT");
-        if !self.take("LIKE") {
-            return if negated { Err(self.unexpected("LIKE")) } else { Ok(None) };
-        }
-        match self.next() {
-            Token::SingleQuotedString(pattern) => Ok(Some(Like { negated, pattern })),
-            other => Err(Error::invalid(format!("LIKE takes a pattern in quotes, not '{other}'"))),
-        }
-    }
-
-    /// A key in quotes, or words joined by `.` and `-` as keys are written.
-    fn key(&mut self) -> Result<String> {
-        if self.take("TIME") {
-            return if self.take("ZONE") { Ok("time zone".to_owned()) } else { Err(self.unexpected("ZONE")) };
-        }
-        let mut key = String::new();
-        loop {
-            let joined = key.is_empty() || key.ends_with(['.', '-']);
-            match self.peek() {
-                Token::SingleQuotedString(text) if key.is_empty() => {
-                    key.push_str(text);
-                    self.at += 1;
-                    return Ok(key);
-                }
-                Token::Word(word) if joined => key.push_str(&word.value),
-                Token::Period => key.push('.'),
-                Token::Minus => key.push('-'),
-                Token::Number(digits, _) if !key.is_empty() && joined => key.push_str(digits),
-                _ if key.is_empty() => return Err(self.unexpected("a key")),
-                _ => return Ok(key),
-            }
-            self.at += 1;
-        }
-    }
-
-    fn set(&mut self) -> Result<Command> {
-        let key = self.key()?;
-        let optional = key == "time zone" && *self.peek() != Token::Eq;
-        if optional {
-            return Ok(Command::Set { key, value: self.value()? });
-        }
-        if !(*self.peek() == Token::Eq || is_word(self.peek(), "TO")) {
-            return Err(self.unexpected("'='"));
-        }
-        self.at += 1;
-        Ok(Command::Set { key, value: self.value()? })
-    }
-
-    /// Everything that is left: one string, or words and numbers as they stand.
-    fn value(&mut self) -> Result<String> {
-        let mut value = String::new();
-        if self.done() {
-            return Err(self.unexpected("a value"));
-        }
-        while !self.done() {
-            match self.next() {
-                Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => value.push_str(&text),
-                Token::Word(word) => value.push_str(&word.value),
-                Token::Number(digits, long) => {
-                    value.push_str(&digits);
-                    value.push_str(if long { "L" } else { "" });
-                }
-                other => value.push_str(&other.to_string()),
-            }
-        }
-        Ok(value)
-    }
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -435,9 +448,6 @@ mod tests {
     fn parse_when_a_statement_changes_tables_in_the_words_of_flink_or_spark_then_it_is_unsupported() {
         for (sql, verb) in [
             ("CALL sys.compact(`table` => 'x'", "CALL"),
-            ("INSERT INTO t PARTITION (a", "INSERT"),
-            ("ALTER TABLE t ADD (x INT FIRST)", "ALTER TABLE"),
-            ("CREATE TABLE t (a ROW<b INT>) PARTITIONED BY (a) WITH ('x' = 'y') LIKE", "CREATE TABLE"),
             ("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *", "MERGE"),
         ] {
             let error = read(sql).unwrap_err();
@@ -457,7 +467,10 @@ mod tests {
                     like: Some(Like { negated: true, pattern: "a%".to_owned() }),
                 },
             ),
-            ("DESCRIBE `t$files`", Command::Describe(vec![Ident::with_quote('`', "t$files")])),
+            (
+                "DESCRIBE EXTENDED `t$files`",
+                Command::Describe { table: vec![Ident::with_quote('`', "t$files")], extended: true },
+            ),
             ("use lake.x", Command::Use(vec![Ident::new("lake"), Ident::new("x")])),
         ] {
             match read(sql).unwrap() {
@@ -467,6 +480,6 @@ mod tests {
         }
         assert!(matches!(read("DESCRIBE SELECT 1").unwrap(), Parsed::Engine(_)));
         assert!(read("USE a b").is_err());
-        assert_eq!(read("SHOW PARTITIONS t").unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(read("SHOW PROCEDURES").unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }

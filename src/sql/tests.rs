@@ -260,20 +260,14 @@ async fn sql_when_options_are_set_then_the_session_has_them() {
 async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
     let session = session().await;
     for sql in [
-        "INSERT INTO t SELECT * FROM t",
-        "INSERT INTO lake.db.t /*+ OPTIONS('a' = 'b') */ SELECT * FROM t",
         "DELETE FROM t WHERE id = 1",
         "UPDATE t SET id = 1",
-        "CREATE TABLE x (a INT)",
-        "CREATE TABLE x AS SELECT 1",
-        "DROP TABLE IF EXISTS t",
-        "ALTER TABLE t RENAME TO u",
+        "MERGE INTO t USING t s ON t.id = s.id WHEN MATCHED THEN DELETE",
+        "MSCK REPAIR TABLE t",
         "CALL sys.compact('t')",
-        "TRUNCATE TABLE t",
-        "EXPLAIN ANALYZE INSERT INTO t SELECT * FROM t",
+        "EXPLAIN ANALYZE DELETE FROM t",
         "WITH a AS (SELECT * FROM t) INSERT INTO t SELECT * FROM a",
         "PREPARE p AS INSERT INTO t SELECT * FROM t",
-        "CREATE VIEW v AS SELECT * FROM t",
     ] {
         let error = session.sql(sql).await.err().unwrap_or_else(|| panic!("{sql}"));
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
@@ -287,10 +281,20 @@ async fn sql_when_the_session_only_reads_then_changes_anywhere_are_refused() {
     for sql in [
         "COPY (SELECT 1) TO 'x.csv'",
         "CREATE VIEW v AS SELECT 1",
+        "CREATE TABLE t (a INT)",
+        "CREATE DATABASE d",
+        "DROP TABLE t",
+        "ALTER TABLE t ADD (a INT)",
+        "TRUNCATE TABLE t",
+        "ANALYZE TABLE t COMPUTE STATISTICS",
+        "INSERT OVERWRITE t SELECT 1",
+        "EXPLAIN ANALYZE INSERT INTO t SELECT 1",
+        "COMMENT ON TABLE t IS 'x'",
         "WITH a AS (SELECT 1) DELETE FROM x.y.z",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'x.csv'",
     ] {
-        assert!(session.sql(sql).await.is_err(), "{sql}");
+        let error = session.sql(sql).await.err().unwrap_or_else(|| panic!("{sql}"));
+        assert!(error.message().contains("only reads"), "{sql}: {error}");
     }
     for sql in [
         "SELECT 1",

@@ -1,39 +1,76 @@
-//! Which snapshot the options of a table ask for: those of the table, of a hint and of `SET paimon.*`.
+//! Which state of a table a statement reads: the one that its name gives, or the one that options ask for (those of the
+//! table, of a hint and of `SET paimon.*`).
+//!
+//! Imports `error`, `options`, `spec`, `table`, and the session's settings and zone.
 
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
-use crate::options::TableOptions;
-use crate::spec::Snapshot;
-use crate::table::{Table, VersionSpec};
+use datafusion::catalog::Session;
 
-/// Whether `options` ask for something else than the latest snapshot.
-pub(crate) fn is_asked(options: &TableOptions) -> bool {
-    !options.scan.is_latest()
+use super::pins::SnapshotPins;
+use super::settings::PaimonSettings;
+use super::zone;
+use crate::error::Result;
+use crate::options::{TableOptions, check_dynamic};
+use crate::spec::Snapshot;
+use crate::table::{ReadFrom, Table};
+
+/// A table, and how to find the state of it that a query reads.
+#[derive(Clone, Debug)]
+pub(crate) struct TableState {
+    /// The table.
+    pub table: Arc<Table>,
+    /// The snapshot that the statement names (`t@5`); `None`: what the options ask for, else the latest one.
+    pub named: Option<Arc<Snapshot>>,
+    /// The latest snapshots that running queries have seen.
+    pub pins: Arc<SnapshotPins>,
 }
 
-/// The snapshot that `options` ask for. The columns stay those of the table's schema (`spec/observed.md`, Reading).
-///
-/// # Errors
-/// Not found when there is no such snapshot; unsupported, with the options, for reads that are not built.
-pub(crate) async fn snapshot(table: &Table, options: &TableOptions) -> Result<Option<Arc<Snapshot>>> {
-    let scan = &options.scan;
-    if let Some(id) = scan.snapshot_id {
-        return table.snapshot(Some(&VersionSpec::Snapshot(id))).await;
+impl TableState {
+    /// The table's options with what `SET paimon.*` lays over them.
+    ///
+    /// # Errors
+    /// Invalid for options that exclude each other or that the table can't take.
+    pub(crate) fn options(&self, state: &dyn Session) -> Result<TableOptions> {
+        let settings = PaimonSettings::of(state.config_options());
+        if settings.is_empty() {
+            return Ok(self.table.settings().clone());
+        }
+        // A hint wins over the session.
+        let mut dynamic = settings;
+        dynamic.extend(self.table.dynamic_options().clone());
+        let named = |error| self.table.at(error);
+        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
+        TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)
     }
-    if let Some(tag) = &scan.tag_name {
-        return table.snapshot(Some(&VersionSpec::Tag(tag.clone()))).await;
+
+    /// Where the read starts, as `options` ask for it. The columns stay those of the table's schema
+    /// (`spec/observed.md`, Reading).
+    ///
+    /// # Errors
+    /// Not found when there is no such snapshot.
+    pub(crate) async fn read_from(&self, state: &dyn Session, options: &TableOptions) -> Result<ReadFrom> {
+        if let Some(snapshot) = &self.named {
+            return Ok(ReadFrom::state(Some(Arc::clone(snapshot))));
+        }
+        if options.scan.is_latest() {
+            let query = state.execution_props().query_execution_start_time;
+            return Ok(ReadFrom::state(self.pins.latest(&self.table, query).await?));
+        }
+        let zone = zone_of(state);
+        self.table.read_from(&options.scan, &|text| zone::millis(text, &zone)).await
     }
-    if let Some(millis) = scan.timestamp_millis {
-        return table.snapshot_at(millis).await.map(Some);
+
+    /// The snapshot that is read.
+    ///
+    /// # Errors
+    /// As [`Self::read_from`]; invalid where the options ask for changes, which have no one snapshot.
+    pub(crate) async fn snapshot(&self, state: &dyn Session, options: &TableOptions) -> Result<Option<Arc<Snapshot>>> {
+        self.read_from(state, options).await?.snapshot().map_err(|error| self.table.at(error))
     }
-    if let Some(timestamp) = &scan.timestamp {
-        return table.snapshot(Some(&VersionSpec::Timestamp(timestamp.clone()))).await;
-    }
-    let asked: Vec<&str> = options
-        .iter()
-        .map(|(key, _)| key)
-        .filter(|key| key.starts_with("scan.") || key.starts_with("incremental"))
-        .collect();
-    Err(table.at(Error::unsupported(format!("reading by {} is not supported in this version", asked.join(", ")))))
+}
+
+/// The session's time zone.
+pub(crate) fn zone_of(state: &dyn Session) -> String {
+    state.config_options().execution.time_zone.clone().unwrap_or_else(|| "UTC".to_owned())
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, TimeUnit};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, Ident, ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
@@ -62,6 +62,58 @@ impl TypePlanner for FlinkTypePlanner {
         let zone = modifiers.first().map_or("UTC", String::as_str);
         Ok(Some(Arc::new(Field::new("value", in_zone(&data_type.to_arrow(), zone), true))))
     }
+}
+
+/// The type of a column for values of `arrow_type`.
+///
+/// # Errors
+/// Unsupported when a column cannot hold such values.
+pub(crate) fn from_arrow(arrow_type: &ArrowType, nullable: bool) -> Result<DataType> {
+    let precision = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    let nested = |field: &FieldRef| Ok::<_, Error>(Box::new(from_arrow(field.data_type(), field.is_nullable())?));
+    let refused = || Error::unsupported(format!("a column cannot be of the type {arrow_type}; cast it to another one"));
+    let kind = match arrow_type {
+        ArrowType::Boolean => TypeKind::Boolean,
+        ArrowType::Int8 => TypeKind::TinyInt,
+        ArrowType::Int16 | ArrowType::UInt8 => TypeKind::SmallInt,
+        ArrowType::Int32 | ArrowType::UInt16 => TypeKind::Int,
+        ArrowType::Int64 | ArrowType::UInt32 | ArrowType::UInt64 => TypeKind::BigInt,
+        ArrowType::Float16 | ArrowType::Float32 => TypeKind::Float,
+        ArrowType::Float64 => TypeKind::Double,
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => TypeKind::VarChar(MAX_LENGTH),
+        ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => TypeKind::VarBinary(MAX_LENGTH),
+        ArrowType::FixedSizeBinary(size) => TypeKind::Binary(u32::try_from(*size).map_err(|_| refused())?.max(1)),
+        ArrowType::Date32 | ArrowType::Date64 => TypeKind::Date,
+        ArrowType::Time32(unit) | ArrowType::Time64(unit) => TypeKind::Time(precision(unit).min(3)),
+        ArrowType::Timestamp(unit, None) => TypeKind::Timestamp(precision(unit)),
+        ArrowType::Timestamp(unit, Some(_)) => TypeKind::TimestampLtz(precision(unit)),
+        ArrowType::Decimal32(precision, scale)
+        | ArrowType::Decimal64(precision, scale)
+        | ArrowType::Decimal128(precision, scale)
+        | ArrowType::Decimal256(precision, scale) => match u8::try_from(*scale) {
+            Ok(scale) if *precision <= 38 => TypeKind::Decimal(*precision, scale),
+            _ => return Err(refused()),
+        },
+        ArrowType::List(element) | ArrowType::LargeList(element) | ArrowType::FixedSizeList(element, _) => {
+            TypeKind::Array(nested(element)?)
+        }
+        ArrowType::Map(entries, _) => match entries.data_type() {
+            ArrowType::Struct(fields) if fields.len() == 2 => TypeKind::Map(nested(&fields[0])?, nested(&fields[1])?),
+            _ => return Err(refused()),
+        },
+        ArrowType::Struct(fields) => {
+            let field = |(id, field): (i32, &FieldRef)| Ok(DataField::new(id, field.name(), *nested(field)?));
+            TypeKind::Row((0..).zip(fields).map(field).collect::<Result<_>>()?)
+        }
+        ArrowType::Dictionary(_, values) => return from_arrow(values, nullable),
+        _ => return Err(refused()),
+    };
+    Ok(DataType { kind, nullable })
 }
 
 /// `arrow_type` with every instant shown in `zone`; the values stay the same.
@@ -165,11 +217,11 @@ impl TypeTokens<'_> {
         self.at += 1;
         let kind = match name.as_str() {
             "BOOLEAN" => TypeKind::Boolean,
-            "TINYINT" => TypeKind::TinyInt,
-            "SMALLINT" => TypeKind::SmallInt,
+            "TINYINT" | "BYTE" => TypeKind::TinyInt,
+            "SMALLINT" | "SHORT" => TypeKind::SmallInt,
             "INT" | "INTEGER" => TypeKind::Int,
-            "BIGINT" => TypeKind::BigInt,
-            "FLOAT" => TypeKind::Float,
+            "BIGINT" | "LONG" => TypeKind::BigInt,
+            "FLOAT" | "REAL" => TypeKind::Float,
             "DOUBLE" => {
                 self.word("PRECISION");
                 TypeKind::Double
@@ -191,6 +243,7 @@ impl TypeTokens<'_> {
                 TypeKind::Time(precision as u8)
             }
             "TIMESTAMP" => self.timestamp()?,
+            "TIMESTAMP_NTZ" => TypeKind::Timestamp(self.argument(6, 9)? as u8),
             "TIMESTAMP_LTZ" => TypeKind::TimestampLtz(self.argument(6, 9)? as u8),
             "VARIANT" => TypeKind::Variant,
             "BLOB" => TypeKind::Blob,
@@ -204,7 +257,15 @@ impl TypeTokens<'_> {
                 self.close()?;
                 TypeKind::Map(Box::new(key), Box::new(value))
             }
-            "ROW" => TypeKind::Row(self.fields(depth)?),
+            "ROW" | "STRUCT" => TypeKind::Row(self.fields(depth)?),
+            "VECTOR" => {
+                self.expect(&Token::Lt)?;
+                let element = self.data_type(depth + 1)?;
+                self.expect(&Token::Comma)?;
+                let length = self.number(MAX_LENGTH)?;
+                self.close()?;
+                TypeKind::Vector(Box::new(element), length)
+            }
             _ => return Err(Error::invalid(format!("'{name}' is not a data type of a table"))),
         };
         let nullable = !(tokens::is_word(self.peek(), "NOT") && self.not_null());
@@ -269,7 +330,7 @@ impl TypeTokens<'_> {
         Ok(element)
     }
 
-    /// `ROW<name type ['comment'], ..>`, with round brackets as well.
+    /// `ROW<name type ['comment'], ..>`, with round brackets as well, and `STRUCT<name: type [COMMENT 'comment'], ..>`.
     fn fields(&mut self, depth: usize) -> Result<Vec<DataField>> {
         let round = self.take(&Token::LParen);
         if !round {
@@ -282,9 +343,12 @@ impl TypeTokens<'_> {
             self.at += 1;
             self.take(&Token::Colon);
             let mut field = DataField::new(fields.len() as i32, name, self.data_type(depth + 1)?);
+            let commented = self.word("COMMENT");
             if let Token::SingleQuotedString(comment) = self.peek() {
                 field.description = Some(comment.clone());
                 self.at += 1;
+            } else if commented {
+                return Err(self.bad("a comment in quotes"));
             }
             fields.push(field);
             if !self.half_closed && self.take(&Token::Comma) {
@@ -321,6 +385,11 @@ mod tests {
                 "MAP<STRING, ROW<`a` INT NOT NULL, `b` ARRAY<ROW<`c` BYTES>>>>",
             ),
             ("ROW(a INT 'first', b DECIMAL(5,2))", "ROW<`a` INT 'first', `b` DECIMAL(5, 2)>"),
+            (
+                "STRUCT<a: LONG NOT NULL COMMENT 'first', b STRUCT<c: TIMESTAMP_NTZ>>",
+                "ROW<`a` BIGINT NOT NULL 'first', `b` ROW<`c` TIMESTAMP(6)>>",
+            ),
+            ("VECTOR<FLOAT, 3> NOT NULL", "VECTOR<FLOAT, 3> NOT NULL"),
             ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
             ("TIMESTAMP_LTZ(0)", "TIMESTAMP(0) WITH LOCAL TIME ZONE"),
             ("TIMESTAMP", "TIMESTAMP(6)"),
@@ -338,6 +407,7 @@ mod tests {
             "ARRAY<INT",
             "ARRAY<INT>>",
             "ROW<>",
+            "STRUCT<a: INT COMMENT>",
             "DECIMAL(39)",
             "CHAR(0)",
             "TIMESTAMP WITH TIME ZONE",

@@ -1,6 +1,6 @@
 //! The session's time zone, and texts read in it. Imports `error` and `table`.
 
-use chrono::FixedOffset;
+use chrono::{DateTime, FixedOffset, Offset, TimeZone};
 use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
@@ -64,6 +64,35 @@ pub(crate) fn millis(text: &str, zone: &str) -> Result<i64> {
     }
 }
 
+/// What a wall clock in `zone` shows at `millis` since 1970, as milliseconds since 1970 of that clock.
+///
+/// # Errors
+/// When there is no such zone.
+pub(crate) fn wall_clock(millis: i64, zone: &str) -> Result<i64> {
+    let offset = match Zone::parse(zone) {
+        Some(Zone::Named(Tz::UTC)) => 0,
+        Some(Zone::Named(named)) => match DateTime::from_timestamp_millis(millis) {
+            Some(instant) => named.offset_from_utc_datetime(&instant.naive_utc()).fix().local_minus_utc(),
+            // Beyond the calendar there are no clock changes.
+            None => 0,
+        },
+        Some(Zone::Fixed(offset)) => offset.local_minus_utc(),
+        None => return Err(Error::invalid(format!("'{zone}' is not a time zone"))),
+    };
+    Ok(millis.saturating_add(i64::from(offset) * 1000))
+}
+
+/// The instant at which a wall clock in `zone` shows `millis`, the inverse of [`wall_clock`].
+///
+/// # Errors
+/// When there is no such zone.
+pub(crate) fn instant_of(millis: i64, zone: &str) -> Result<i64> {
+    match DateTime::from_timestamp_millis(millis) {
+        Some(shown) => self::millis(&shown.format("%Y-%m-%d %H:%M:%S%.3f").to_string(), zone),
+        None => Ok(millis),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +104,15 @@ mod tests {
         assert_eq!(millis("1970-01-01T08:00:00.0019", "+08:00").unwrap(), 1);
         assert_eq!(millis("1970-01-01 00:00:00Z", "Asia/Shanghai").unwrap(), 0);
         assert!(millis("yesterday", "UTC").is_err());
+    }
+
+    #[test]
+    fn wall_clock_when_zone_has_an_offset_then_it_is_added() {
+        assert_eq!(wall_clock(5, "UTC").unwrap(), 5);
+        assert_eq!(wall_clock(0, "Asia/Shanghai").unwrap(), 8 * 3_600_000);
+        assert_eq!(wall_clock(0, "-03:30").unwrap(), -(3 * 60 + 30) * 60_000);
+        assert_eq!(wall_clock(i64::MAX, "Europe/Berlin").unwrap(), i64::MAX);
+        assert!(wall_clock(0, "Mars/Olympus").is_err());
     }
 
     #[test]

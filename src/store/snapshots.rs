@@ -179,6 +179,41 @@ impl Snapshots {
         Ok(found)
     }
 
+    /// The first snapshot whose watermark is `watermark` or later, by binary search: watermarks grow with ids, and snapshots
+    /// without one say nothing. `None` when all are earlier.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn at_watermark(&self, watermark: i64) -> Result<Option<Arc<Snapshot>>> {
+        let ids = self.ids().await?;
+        let mut found = None;
+        // Ids below `low` are earlier, those from `high` on are not, or have no watermark.
+        let (mut low, mut high) = (0, ids.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut at = middle;
+            // The next one that has a watermark decides for those that have none.
+            let decides = loop {
+                if at >= high {
+                    break None;
+                }
+                match self.find(ids[at]).await? {
+                    Some(snapshot) if snapshot.watermark().is_some() => break Some(snapshot),
+                    _ => at += 1,
+                }
+            };
+            match decides {
+                Some(snapshot) if snapshot.watermark() < Some(watermark) => low = at + 1,
+                Some(snapshot) => {
+                    found = Some(snapshot);
+                    high = middle;
+                }
+                None => high = middle,
+            }
+        }
+        Ok(found)
+    }
+
     /// A hint; `None` when it is missing, unreadable or can't be right.
     async fn hint(&self, name: &str) -> Option<i64> {
         let bytes = self.files.read(&self.folder.clone().join(name)).await.ok()?;

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use serde_json::json;
 use url::Url;
@@ -68,6 +68,8 @@ enum Fault {
     Hints,
     /// The first reads give half of the file.
     Torn(AtomicUsize),
+    /// That many files and parts are written, then none.
+    Full(Arc<AtomicUsize>),
 }
 
 #[derive(Debug)]
@@ -117,6 +119,42 @@ impl TornStore {
     }
 }
 
+/// See [`Fault::Full`].
+pub(crate) struct FullStore;
+
+impl FullStore {
+    pub(crate) fn over(root: &StoreLocation, writes: usize) -> StoreLocation {
+        over(root, Fault::Full(Arc::new(AtomicUsize::new(writes))))
+    }
+}
+
+/// Takes one of what is left.
+fn take(left: &AtomicUsize) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
+}
+
+/// An upload to a [`FullStore`].
+#[derive(Debug)]
+struct FullUpload {
+    inner: Box<dyn MultipartUpload>,
+    left: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl MultipartUpload for FullUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        if take(&self.left) { self.inner.put_part(data) } else { std::future::ready(Err(broken())).boxed() }
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        if take(&self.left) { self.inner.complete().await } else { Err(broken()) }
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
+
 fn broken() -> object_store::Error {
     object_store::Error::Generic { store: "faulty", source: "broken pipe".into() }
 }
@@ -130,14 +168,20 @@ impl fmt::Display for FaultyStore {
 #[async_trait]
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, mut opts: PutOptions) -> Result<PutResult> {
-        if matches!(self.fault, Fault::Overwrites) {
-            opts.mode = PutMode::Overwrite;
+        match &self.fault {
+            Fault::Overwrites => opts.mode = PutMode::Overwrite,
+            Fault::Full(left) if !take(left) => return Err(broken()),
+            _ => {}
         }
         self.inner.put_opts(location, payload, opts).await
     }
 
     async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(location, opts).await
+        let inner = self.inner.put_multipart_opts(location, opts).await?;
+        Ok(match &self.fault {
+            Fault::Full(left) => Box::new(FullUpload { inner, left: Arc::clone(left) }),
+            _ => inner,
+        })
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -154,9 +198,7 @@ impl ObjectStore for FaultyStore {
             Fault::Hints if location.filename().is_some_and(|name| matches!(name, "LATEST" | "EARLIEST")) => {
                 Err(broken())
             }
-            Fault::Torn(left)
-                if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() =>
-            {
+            Fault::Torn(left) if take(left) => {
                 let (mut meta, range, attributes) =
                     (answer.meta.clone(), answer.range.clone(), answer.attributes.clone());
                 let bytes = answer.bytes().await?;

@@ -6,11 +6,17 @@
 //! May import: `error`, `options`, `spec`, `store`.
 
 pub(crate) mod aggregate;
+mod alter;
+mod auto_tags;
 pub mod change;
+mod definition;
 mod descriptor;
+pub(crate) mod field_ids;
 pub mod identifier;
 pub(crate) mod merge_rules;
+pub mod read_from;
 pub mod travel;
+pub(crate) mod validate;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -18,9 +24,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use alter::alter;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};
+pub use read_from::{ChangeFiles, Changes, ReadFrom};
 pub use travel::timestamp_millis;
 
 use crate::error::{Error, Result};

@@ -38,6 +38,50 @@ pub(crate) async fn at_or_before(snapshots: &Snapshots, millis: i64) -> Result<A
     }))
 }
 
+/// The first snapshot whose watermark is `watermark` or later; snapshots without a watermark say nothing.
+pub(super) async fn at_watermark(snapshots: &Snapshots, watermark: i64) -> Result<Arc<Snapshot>> {
+    if let Some(snapshot) = snapshots.at_watermark(watermark).await? {
+        return Ok(snapshot);
+    }
+    let latest = snapshots.latest().await?;
+    Err(Error::not_found(match latest {
+        None => "the table has no snapshot".to_owned(),
+        Some(latest) => match latest.watermark() {
+            Some(reached) => {
+                format!("no snapshot has reached the watermark {watermark} yet: the latest is at {reached}")
+            }
+            None => format!("no snapshot has reached the watermark {watermark}: the latest has no watermark"),
+        },
+    }))
+}
+
+/// The snapshot that `scan.version` names: a tag, else `watermark-<n>`, else a snapshot id (`spec/data.md 8`).
+pub(super) async fn resolve_text(snapshots: &Snapshots, tags: &Tags, text: &str) -> Result<Arc<Snapshot>> {
+    if let Some(tag) = tags.find(text).await? {
+        return Ok(Arc::new(tag.snapshot.clone()));
+    }
+    if let Some(watermark) = text.strip_prefix("watermark-").and_then(|digits| digits.parse().ok()) {
+        return at_watermark(snapshots, watermark).await;
+    }
+    match text.parse() {
+        Ok(id) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            resolve(snapshots, tags, &VersionSpec::Snapshot(id)).await
+        }
+        _ => Err(missing_tag(tags, text).await),
+    }
+}
+
+/// Snapshot `id`, from its file or from a tag that keeps it.
+pub(super) async fn resolve_or_tagged(snapshots: &Snapshots, tags: &Tags, id: i64) -> Result<Arc<Snapshot>> {
+    if let Some(snapshot) = snapshots.find(id).await? {
+        return Ok(snapshot);
+    }
+    match tags.list().await?.iter().find(|tag| tag.snapshot.id == id) {
+        Some(tag) => Ok(Arc::new(tag.snapshot.clone())),
+        None => Err(missing_snapshot(snapshots, tags, id).await),
+    }
+}
+
 /// Ids of the first and the last snapshot, and a text that says them with their times.
 async fn range(snapshots: &Snapshots) -> Result<Option<(i64, i64, String)>> {
     let ends = futures::future::try_join(snapshots.earliest(), snapshots.latest()).await?;
@@ -53,7 +97,7 @@ async fn range(snapshots: &Snapshots) -> Result<Option<(i64, i64, String)>> {
 }
 
 /// Whether the snapshot has expired or never was, what there is, and which tags still keep it.
-async fn missing_snapshot(snapshots: &Snapshots, tags: &Tags, id: i64) -> Error {
+pub(super) async fn missing_snapshot(snapshots: &Snapshots, tags: &Tags, id: i64) -> Error {
     let range = match range(snapshots).await {
         Ok(range) => range,
         Err(error) => return error,
@@ -73,7 +117,7 @@ async fn missing_snapshot(snapshots: &Snapshots, tags: &Tags, id: i64) -> Error 
     })
 }
 
-async fn missing_tag(tags: &Tags, name: &str) -> Error {
+pub(super) async fn missing_tag(tags: &Tags, name: &str) -> Error {
     const SHOWN: usize = 10;
     let names = match tags.names().await {
         Ok(names) => names,

@@ -8,7 +8,7 @@
 mod float_text;
 mod text;
 
-pub use text::{cast_text, double_text, float_text};
+pub use text::{cast_text, double_text, float_text, raw_text};
 
 use std::fmt::Write;
 

@@ -28,6 +28,20 @@ pub fn cast_text(value: &Datum, data_type: &DataType) -> Result<Option<String>> 
     }))
 }
 
+/// The value as system tables show statistics: Java's `toString` of the value in memory, bytes as `0x` and hex digits;
+/// `None` for NULL.
+///
+/// Errors: `Internal` when the value is not of the type.
+pub fn raw_text(value: &Datum, data_type: &DataType) -> Result<Option<String>> {
+    let Datum::Bytes(bytes) = value else { return legacy_text(value, data_type) };
+    let mut text = String::with_capacity(2 + 2 * bytes.len());
+    text.push_str("0x");
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(Some(text))
+}
+
 /// The value as folders show it with `partition.legacy-name`: Java's `toString` of the value in memory; `None` for
 /// NULL.
 pub(super) fn legacy_text(value: &Datum, data_type: &DataType) -> Result<Option<String>> {

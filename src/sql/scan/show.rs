@@ -51,6 +51,7 @@ pub(super) fn fmt_scan(scan: &LakeScanExec, t: DisplayFormatType, f: &mut fmt::F
         ("value", counters.pruned_by_value),
         ("index", counters.pruned_by_index),
         ("level", counters.skipped_by_level),
+        ("time", counters.skipped_by_time),
     ] {
         if count > 0 {
             pruned.push(format!("{name}={count}"));

@@ -1,0 +1,254 @@
+//! Parquet files (`spec/data.md 1.4`), encoded column by column with the arrow writer; INT96 columns aside.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
+use parquet::data_type::Int96Type;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+
+use super::int96::{self, Int96Column};
+use super::parquet_schema::parquet_schema;
+use super::sink::Sink;
+use super::{Encoder, FileWrite};
+use crate::error::{Error, Result};
+use crate::options::WriteOptions;
+use crate::spec::DataField;
+use crate::spec::types::arrow_schema;
+
+/// Bytes of a row group, unless told; Java's default.
+const ROW_GROUP_BYTES: u64 = 128 << 20;
+/// Most rows of a row group: a reader takes row groups as the units of its parallelism.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
+fn failed(error: ParquetError) -> Error {
+    Error::internal("rows can't be encoded as Parquet").with_source(error)
+}
+
+enum Column {
+    Arrow(Box<ArrowColumnWriter>),
+    Int96(Int96Column),
+}
+
+/// A row group in the making.
+struct RowGroup {
+    /// One a leaf.
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+pub(super) struct ParquetEncoder {
+    file: SerializedFileWriter<Sink>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    fields: Arc<[DataField]>,
+    /// For each leaf, whether it is INT96.
+    int96: Vec<bool>,
+    /// Bytes of a row group.
+    limit: u64,
+    group: Option<RowGroup>,
+}
+
+impl ParquetEncoder {
+    pub fn new(write: &FileWrite, sink: Sink) -> Result<Self> {
+        let descriptor = parquet_schema(&write.fields)?;
+        let mut int96 = Vec::with_capacity(descriptor.num_columns());
+        write.fields.iter().for_each(|field| int96::leaves(&field.data_type, &mut int96));
+        if int96.len() != descriptor.num_columns() {
+            return Err(Error::internal("the leaves of the columns were counted wrongly"));
+        }
+        let properties = properties(&write.compression, &write.options, &descriptor, &int96)?;
+        let file =
+            SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), Arc::new(properties)).map_err(failed)?;
+        let schema = arrow_schema(&write.fields);
+        Ok(Self {
+            factory: ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema)),
+            file,
+            schema,
+            fields: Arc::clone(&write.fields),
+            int96,
+            limit: write.options.parquet.row_group_bytes.or(write.options.block_size).unwrap_or(ROW_GROUP_BYTES),
+            group: None,
+        })
+    }
+
+    fn open_group(&mut self) -> Result<&mut RowGroup> {
+        let group = match self.group.take() {
+            Some(group) => group,
+            None => {
+                let index = self.file.flushed_row_groups().len();
+                let writers = self.factory.create_column_writers(index).map_err(failed)?;
+                let columns = writers
+                    .into_iter()
+                    .zip(&self.int96)
+                    .map(|(writer, is_int96)| {
+                        if *is_int96 { Column::Int96(Int96Column::default()) } else { Column::Arrow(Box::new(writer)) }
+                    })
+                    .collect();
+                RowGroup { columns, rows: 0 }
+            }
+        };
+        Ok(self.group.insert(group))
+    }
+
+    fn write_part(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (schema, fields) = (Arc::clone(&self.schema), Arc::clone(&self.fields));
+        let has_int96 = self.int96.contains(&true);
+        let group = self.open_group()?;
+        let mut columns = group.columns.iter_mut();
+        for (field, array) in schema.fields().iter().zip(batch.columns()) {
+            for leaf in compute_leaves(field, array).map_err(failed)? {
+                match columns.next() {
+                    Some(Column::Arrow(writer)) => writer.write(&leaf).map_err(failed)?,
+                    Some(Column::Int96(_)) => {}
+                    None => return Err(Error::internal("a batch has more leaves than its file")),
+                }
+            }
+        }
+        if has_int96 {
+            let mut columns = group.columns.iter_mut().map(|column| match column {
+                Column::Int96(column) => Some(column),
+                Column::Arrow(_) => None,
+            });
+            for (field, array) in fields.iter().zip(batch.columns()) {
+                int96::append(array, &field.data_type, &mut columns)?;
+            }
+        }
+        group.rows += batch.num_rows();
+        Ok(())
+    }
+}
+
+impl Encoder for ParquetEncoder {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let held = self.group.as_ref().map_or(0, |group| group.rows);
+            let rows = (batch.num_rows() - start).min(ROW_GROUP_ROWS - held);
+            self.write_part(&batch.slice(start, rows))?;
+            start += rows;
+            if held + rows == ROW_GROUP_ROWS || self.pending() >= self.limit {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        let mut out = self.file.next_row_group().map_err(failed)?;
+        for column in group.columns {
+            match column {
+                Column::Arrow(writer) => {
+                    writer.close().and_then(|chunk| chunk.append_to_row_group(&mut out)).map_err(failed)?;
+                }
+                Column::Int96(column) => {
+                    let Some(mut writer) = out.next_column().map_err(failed)? else {
+                        return Err(Error::internal("a row group has more leaves than its file"));
+                    };
+                    writer
+                        .typed::<Int96Type>()
+                        .write_batch(&column.values, Some(&column.definition), Some(&column.repetition))
+                        .map_err(failed)?;
+                    writer.close().map_err(failed)?;
+                }
+            }
+        }
+        out.close().map_err(failed)?;
+        Ok(())
+    }
+
+    fn pending(&self) -> u64 {
+        self.group.iter().flat_map(|group| &group.columns).fold(0, |sum, column| {
+            sum + match column {
+                Column::Arrow(writer) => writer.get_estimated_total_bytes() as u64,
+                Column::Int96(column) => column.pending(),
+            }
+        })
+    }
+
+    fn memory(&self) -> usize {
+        self.group.iter().flat_map(|group| &group.columns).fold(0, |sum, column| {
+            sum + match column {
+                Column::Arrow(writer) => writer.memory_size(),
+                Column::Int96(column) => column.memory(),
+            }
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush()?;
+        self.file.finish().map_err(failed)?;
+        // What the file's own buffer still holds.
+        std::io::Write::flush(self.file.inner_mut())
+            .map_err(|error| Error::internal("the end of a Parquet file is missing").with_source(error))
+    }
+}
+
+fn compression(name: &str, zstd_level: i32) -> Result<Compression> {
+    let level = |error: ParquetError| {
+        Error::invalid(format!("the option file.compression.zstd-level = '{zstd_level}' is no level of zstd"))
+            .with_source(error)
+    };
+    Ok(match name {
+        "none" | "uncompressed" | "" => Compression::UNCOMPRESSED,
+        "snappy" => Compression::SNAPPY,
+        "gzip" => Compression::GZIP(GzipLevel::default()),
+        "brotli" => Compression::BROTLI(BrotliLevel::default()),
+        "lz4" => Compression::LZ4,
+        "lz4_raw" => Compression::LZ4_RAW,
+        "zstd" => Compression::ZSTD(ZstdLevel::try_new(zstd_level).map_err(level)?),
+        other => {
+            return Err(Error::unsupported(format!(
+                "Parquet files can't be compressed with '{other}'; set file.compression to one of none, snappy, gzip, brotli, \
+                 lz4, lz4_raw and zstd"
+            )));
+        }
+    })
+}
+
+fn properties(
+    codec: &str,
+    options: &WriteOptions,
+    descriptor: &SchemaDescriptor,
+    int96: &[bool],
+) -> Result<WriterProperties> {
+    let parquet = &options.parquet;
+    let codec = parquet.compression.as_deref().unwrap_or(codec);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    // `#a.b` is the field b of the column a.
+    let path = |name: &str| ColumnPath::new(name.split('.').map(str::to_owned).collect());
+    let mut builder = WriterProperties::builder()
+        .set_compression(compression(codec, options.zstd_level)?)
+        .set_dictionary_enabled(parquet.dictionary)
+        .set_data_page_size_limit(size(parquet.page_bytes))
+        .set_data_page_row_count_limit(size(parquet.page_rows))
+        .set_dictionary_page_size_limit(size(parquet.dictionary_page_bytes))
+        .set_bloom_filter_enabled(parquet.bloom_filter)
+        .set_writer_version(if parquet.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 });
+    for (column, enabled) in &parquet.dictionary_of {
+        builder = builder.set_column_dictionary_enabled(path(column), *enabled);
+    }
+    for (column, enabled) in &parquet.bloom_filter_of {
+        builder = builder.set_column_bloom_filter_enabled(path(column), *enabled);
+    }
+    // These two switch a filter on as well: they count where it is wanted.
+    let wanted = |column: &str| parquet.bloom_filter_of.get(column).copied().unwrap_or(parquet.bloom_filter);
+    for (column, values) in parquet.bloom_filter_values.iter().filter(|(column, _)| wanted(column)) {
+        builder = builder.set_column_bloom_filter_max_ndv(path(column), *values);
+    }
+    for (column, share) in parquet.bloom_filter_fpp.iter().filter(|(column, _)| wanted(column)) {
+        builder = builder.set_column_bloom_filter_fpp(path(column), *share);
+    }
+    // INT96 has no order: Java writes no bounds of it.
+    for (leaf, _) in int96.iter().enumerate().filter(|(_, is_int96)| **is_int96) {
+        builder =
+            builder.set_column_statistics_enabled(descriptor.column(leaf).path().clone(), EnabledStatistics::None);
+    }
+    Ok(builder.build())
+}

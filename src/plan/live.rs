@@ -1,0 +1,64 @@
+//! What a snapshot consists of, file by file: for those who look at a table's files and not at its rows.
+
+use std::sync::Arc;
+
+use super::manifests::{Planner, read_index_manifest, read_manifest_list};
+pub use super::partition::PartitionPredicate;
+use super::{PlannedFile, ScanRequest};
+use crate::error::Result;
+use crate::options::Level0;
+use crate::spec::{IndexEntry, ManifestMeta, Snapshot};
+use crate::table::Table;
+
+/// Which live files are wanted.
+#[derive(Clone, Default)]
+pub struct LiveRequest {
+    /// Partitions; `None` for all.
+    pub partitions: Option<PartitionPredicate>,
+    /// Whether the files come with their deletion vectors.
+    pub deletions: bool,
+}
+
+/// The live data files of `snapshot`, of every level; those of the postpone bucket, which no read sees, are left out.
+///
+/// # Errors
+/// Errors of the store and of the files' bytes name the file; errors of the request's predicate.
+pub async fn live_files(table: &Arc<Table>, snapshot: &Snapshot, request: LiveRequest) -> Result<Vec<PlannedFile>> {
+    let everything = ScanRequest::everything(table, Level0::Merge);
+    let mut planner = Planner::try_new(table, &everything)?.every_level(request.partitions);
+    let metas = planner.manifest_list(snapshot).await?;
+    let metas = planner.prune_manifests(metas)?;
+    let decoded = planner.read_manifests(&metas).await?;
+    let files = planner.live_files(&decoded, &metas)?;
+    if request.deletions { planner.attach_deletions(snapshot, files).await } else { Ok(files) }
+}
+
+/// The manifests of `snapshot`: those of everything before it, of what it changed, and of its changelog.
+///
+/// # Errors
+/// Errors of the store and of the files' bytes name the file.
+pub async fn all_manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
+    let changelog = async {
+        match &snapshot.changelog_manifest_list {
+            Some(name) => read_manifest_list(table, name, snapshot.changelog_manifest_list_size).await,
+            None => Ok(Arc::default()),
+        }
+    };
+    let (base, delta, changelog) = futures::try_join!(
+        read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        changelog
+    )?;
+    Ok(base.iter().chain(delta.iter()).chain(changelog.iter()).cloned().collect())
+}
+
+/// The index files of `snapshot`.
+///
+/// # Errors
+/// Errors of the store and of the file's bytes name the file.
+pub async fn index_entries(table: &Table, snapshot: &Snapshot) -> Result<Arc<Vec<IndexEntry>>> {
+    match &snapshot.index_manifest {
+        Some(name) => read_index_manifest(table, name).await,
+        None => Ok(Arc::default()),
+    }
+}

@@ -1,0 +1,398 @@
+//! What is written to: a table, how its rows find their place, and what one run of a write shares.
+//!
+//! May import: `error`, `options`, `plan`, `read`, `spec`, `table`, rest of this room.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use super::assign::{Assigner, DynamicBuckets};
+use super::check::RowCheck;
+use super::default::default_value;
+use super::existing::ExistingBuckets;
+use super::mode::{BucketMode, check_writable};
+use super::{CommitMessage, DataFileContext, FileKind, OwnFiles, RollingWriter};
+use crate::error::{Error, Result};
+use crate::options::{ChangelogProducer, MergeEngine, WriteOptions};
+use crate::spec::partition::{partition_path, partition_spec};
+use crate::spec::{DataField, DataType, FileSource, Snapshot};
+use crate::table::Table;
+
+/// Position of a row among all rows of a write; sequence numbers follow it.
+pub(crate) const ORDINAL: &str = "_ORDINAL";
+/// The row kind (`spec/data.md 1.2`).
+pub(crate) const KIND: &str = "_VALUE_KIND";
+/// The bucket.
+pub(crate) const BUCKET: &str = "_BUCKET";
+
+/// A table that is written to, with everything that does not change from run to run.
+pub struct WriteTarget {
+    table: Arc<Table>,
+    mode: BucketMode,
+    /// Whether what is written takes the place of all that lies in its partitions.
+    replaces: bool,
+    check: RowCheck,
+    /// Whether the input has a column of row kinds behind the table's columns.
+    with_kinds: bool,
+    rows: SchemaRef,
+    options: Arc<WriteOptions>,
+    /// Who writes, as names of postponed files tell.
+    user: String,
+}
+
+impl fmt::Debug for WriteTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteTarget")
+            .field("table", self.table.identifier())
+            .field("mode", &self.mode)
+            .field("replaces", &self.replaces)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WriteTarget {
+    /// The table as a target. `with_kinds`: the input brings a column of row kinds (INT8, `spec/data.md 1.2`) behind the
+    /// columns of the table. `replaces`: the rows take the place of all that lies in their partitions.
+    /// `user` is who will commit.
+    ///
+    /// # Errors
+    /// Unsupported for tables that can't be written, invalid when their options contradict each other.
+    pub fn try_new(table: Arc<Table>, replaces: bool, with_kinds: bool, user: &str) -> Result<Arc<Self>> {
+        check_writable(&table)?;
+        let named = |error: Error| table.at(error);
+        let mode = BucketMode::of(&table).map_err(named)?;
+        let check = RowCheck::try_new(table.schema(), default_value).map_err(named)?;
+        let mut fields: Vec<Arc<Field>> = check.schema().fields().iter().map(Arc::clone).collect();
+        fields.push(Arc::new(Field::new(KIND, ArrowType::Int8, false)));
+        fields.push(Arc::new(Field::new(ORDINAL, ArrowType::Int64, false)));
+        fields.push(Arc::new(Field::new(BUCKET, ArrowType::Int32, false)));
+        let rows = Arc::new(Schema::new(fields));
+        let has_key = table.schema().has_primary_key();
+        let options = Arc::new(WriteOptions::new(table.settings(), has_key).map_err(named)?);
+        let user = user.to_owned();
+        Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Who will commit.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// How rows find their bucket.
+    pub fn mode(&self) -> BucketMode {
+        self.mode
+    }
+
+    /// Whether what is written takes the place of all that lies in its partitions.
+    pub fn replaces(&self) -> bool {
+        self.replaces
+    }
+
+    /// Whether the input has a column of row kinds.
+    pub(crate) fn with_kinds(&self) -> bool {
+        self.with_kinds
+    }
+
+    /// The columns of the table, as rows to be written must have them.
+    pub fn table_schema(&self) -> &SchemaRef {
+        self.check.schema()
+    }
+
+    pub(crate) fn check(&self) -> &RowCheck {
+        &self.check
+    }
+
+    /// The schema of prepared rows: the table's columns, then kind, ordinal and bucket.
+    pub(crate) fn rows(&self) -> &SchemaRef {
+        &self.rows
+    }
+
+    /// The number of columns of the table.
+    pub(crate) fn width(&self) -> usize {
+        self.check.schema().fields().len()
+    }
+
+    pub(crate) fn partition_columns(&self) -> Vec<usize> {
+        positions(&self.table, &self.table.schema().partition_fields())
+    }
+
+    pub(crate) fn key_columns(&self) -> Vec<usize> {
+        positions(&self.table, &self.table.schema().trimmed_primary_keys())
+    }
+
+    /// The whole primary key, partition columns among it where it names them.
+    pub(crate) fn primary_key_columns(&self) -> Vec<usize> {
+        let schema = self.table.schema();
+        schema.primary_keys.iter().filter_map(|key| schema.index_of(key)).collect()
+    }
+
+    pub(crate) fn bucket_key_columns(&self) -> Vec<usize> {
+        positions(&self.table, &self.table.schema().bucket_key_fields())
+    }
+
+    pub(crate) fn sequence_columns(&self) -> Vec<usize> {
+        let schema = self.table.schema();
+        self.table.settings().sequence_fields.iter().filter_map(|name| schema.index_of(name)).collect()
+    }
+
+    /// Whether rows are sorted by key before they are written.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.table.schema().has_primary_key() && self.mode != BucketMode::Postpone
+    }
+
+    /// Whether all rows go to one bucket.
+    pub(crate) fn is_single_bucket(&self) -> bool {
+        self.table.schema().partition_keys.is_empty() && matches!(self.mode, BucketMode::Fixed { buckets: 1, .. })
+    }
+
+    /// Whether what lies in the buckets matters: greatest sequence numbers, bucket counts, hash indexes.
+    fn needs_existing(&self) -> bool {
+        !matches!(self.mode, BucketMode::Unaware | BucketMode::Postpone) && !self.replaces
+    }
+
+    /// Whether the raw rows go to changelog files too.
+    pub(crate) fn writes_changelog(&self) -> bool {
+        self.table.schema().has_primary_key()
+            && self.table.settings().changelog_producer == ChangelogProducer::Input
+            && self.mode != BucketMode::Postpone
+            // Changelog files of an overwrite are not committed (`spec/metadata.md 7.2`).
+            && !self.replaces
+    }
+
+    /// Whether the first row of a key is the one that stays.
+    pub(crate) fn keeps_first(&self) -> bool {
+        self.table.settings().merge_engine == MergeEngine::FirstRow
+    }
+
+    pub(crate) fn types(&self, columns: &[usize]) -> Vec<DataType> {
+        columns.iter().map(|column| self.table.schema().fields[*column].data_type.clone()).collect()
+    }
+
+    /// The folder of a partition, below the table's.
+    pub(crate) fn partition_path(&self, partition: &[u8]) -> Result<String> {
+        let options = self.table.settings();
+        let fields = self.table.schema().partition_fields();
+        partition_path(partition, &fields, options.partition_legacy_name, &options.partition_default_name)
+    }
+
+    /// A partition for messages.
+    pub(crate) fn describe_partition(&self, partition: &[u8]) -> String {
+        let fields = self.table.schema().partition_fields();
+        if fields.is_empty() {
+            return "the table".to_owned();
+        }
+        match partition_spec(partition, &fields, &self.table.settings().partition_default_name) {
+            Ok(spec) => format!("partition {spec}"),
+            Err(_) => "a partition".to_owned(),
+        }
+    }
+}
+
+fn positions(table: &Table, fields: &[&DataField]) -> Vec<usize> {
+    fields.iter().filter_map(|field| table.schema().index_of(&field.name)).collect()
+}
+
+/// One run of a write: from its first row to its commit.
+pub struct WriteRun {
+    target: Arc<WriteTarget>,
+    own: Arc<OwnFiles>,
+    state: OnceCell<RunState>,
+    next_ordinal: AtomicI64,
+    assigner: Option<tokio::sync::Mutex<Assigner>>,
+    hashes: MemoryReservation,
+    context: Arc<TaskContext>,
+}
+
+#[derive(Debug, Default)]
+struct RunState {
+    snapshot: Option<Arc<Snapshot>>,
+    existing: ExistingBuckets,
+}
+
+/// What a run leaves for the run after it: the sequence numbers and hash indexes of files that may not be committed yet.
+#[derive(Debug, Default)]
+pub struct RunLegacy(RunState);
+
+impl fmt::Debug for WriteRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteRun").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl WriteRun {
+    /// Begins a run with the memory and settings of `context`.
+    ///
+    /// # Errors
+    /// Invalid when the options for buckets can't be read.
+    pub fn start(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Arc<Self>> {
+        Self::new(target, context).map(Arc::new)
+    }
+
+    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Self> {
+        let assigner = match target.mode {
+            BucketMode::Dynamic | BucketMode::CrossPartition => {
+                Some(tokio::sync::Mutex::new(Assigner::new(DynamicBuckets::of(&target.table)?)))
+            }
+            _ => None,
+        };
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        let hashes = MemoryConsumer::new("LakeDynamicBuckets").register(context.memory_pool());
+        let (state, next_ordinal) = (OnceCell::new(), AtomicI64::new(0));
+        Ok(Self { target, own, state, next_ordinal, assigner, hashes, context })
+    }
+
+    /// Begins a run that comes after another one of the same writer, whose files may not be committed yet.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn follow(target: Arc<WriteTarget>, context: Arc<TaskContext>, legacy: RunLegacy) -> Result<Arc<Self>> {
+        let mut run = Self::new(target, context)?;
+        run.state = OnceCell::new_with(Some(legacy.0));
+        Ok(Arc::new(run))
+    }
+
+    /// What the next run has to know, with the messages of this one. `None` when the run looked at nothing.
+    pub fn legacy(self: Arc<Self>, messages: &[CommitMessage]) -> Option<RunLegacy> {
+        let run = Arc::into_inner(self)?;
+        let mut state = run.state.into_inner()?;
+        messages.iter().for_each(|message| state.existing.apply(message));
+        Some(RunLegacy(state))
+    }
+
+    /// What is written to.
+    pub fn target(&self) -> &Arc<WriteTarget> {
+        &self.target
+    }
+
+    /// The files of the run.
+    pub fn own_files(&self) -> &Arc<OwnFiles> {
+        &self.own
+    }
+
+    pub(crate) fn context(&self) -> &Arc<TaskContext> {
+        &self.context
+    }
+
+    /// Numbers for `rows` rows, the first of them.
+    pub(crate) fn ordinals(&self, rows: usize) -> i64 {
+        self.next_ordinal.fetch_add(rows as i64, Ordering::Relaxed)
+    }
+
+    async fn state(&self) -> Result<&RunState> {
+        let load = || async {
+            let table = &self.target.table;
+            if !self.target.needs_existing() {
+                return Ok(RunState { snapshot: None, existing: ExistingBuckets::default() });
+            }
+            let snapshot = table.snapshot(None).await?;
+            let existing = ExistingBuckets::load(table, snapshot.as_deref(), self.assigner.is_some())
+                .await
+                .map_err(|e| table.at(e))?;
+            Ok(RunState { snapshot, existing })
+        };
+        self.state.get_or_try_init(load).await
+    }
+
+    /// What lies in the buckets, at the snapshot that the run found first.
+    pub(crate) async fn existing(&self) -> Result<&ExistingBuckets> {
+        Ok(&self.state().await?.existing)
+    }
+
+    /// The snapshot whose buckets the run has looked at; `None` when it did not look, or there was none.
+    pub fn read_snapshot(&self) -> Option<i64> {
+        Some(self.state.get()?.snapshot.as_ref()?.id)
+    }
+
+    fn files_of(&self, partition: &Arc<[u8]>, bucket: i32) -> Result<DataFileContext> {
+        let (own, pool) = (Arc::clone(&self.own), Arc::clone(self.context.memory_pool()));
+        let options = Arc::clone(&self.target.options);
+        DataFileContext::new(&self.target.table, options, Arc::clone(partition), bucket, own, pool)
+    }
+
+    /// Writes data files of a key table: level 0, or rows that wait for a bucket.
+    pub(super) fn key_writer(&self, partition: &Arc<[u8]>, bucket: i32) -> Result<RollingWriter> {
+        let mut files = self.files_of(partition, bucket)?;
+        if self.target.mode == BucketMode::Postpone {
+            files = files.with_writer(&self.target.user, 0);
+        }
+        RollingWriter::new(files, FileKind::KeyValue { level: 0, source: FileSource::Append })
+    }
+
+    /// Writes the changelog files that come with data files of level 0.
+    pub(super) fn changelog_writer(&self, partition: &Arc<[u8]>, bucket: i32) -> Result<RollingWriter> {
+        RollingWriter::new(self.files_of(partition, bucket)?, FileKind::Changelog { level: 0 })
+    }
+
+    /// Writes data files of an append table.
+    pub(super) fn append_writer(&self, partition: &Arc<[u8]>, bucket: i32, first: i64) -> Result<RollingWriter> {
+        let kind = FileKind::Append { source: FileSource::Append, first_sequence: first, columns: None };
+        RollingWriter::new(self.files_of(partition, bucket)?, kind)
+    }
+
+    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`). Buckets count as
+    /// full by the rows of their files: keys are no more than those.
+    pub(crate) async fn assign_bucket(&self, partition: &[u8], hash: i32) -> Result<i32> {
+        let Some(assigner) = &self.assigner else {
+            return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
+        };
+        let existing = self.existing().await?;
+        let mut assigner = assigner.lock().await;
+        if !assigner.knows(partition) {
+            assigner.add_counts(&Arc::from(partition), existing.rows_of(partition));
+        }
+        assigner.assign(partition, hash, &self.hashes)
+    }
+
+    pub(crate) fn assigner(&self) -> Option<&tokio::sync::Mutex<Assigner>> {
+        self.assigner.as_ref()
+    }
+
+    pub(crate) fn hash_memory(&self) -> &MemoryReservation {
+        &self.hashes
+    }
+}
+
+/// Where the nodes of a plan find the run they belong to: the node that commits begins one each time it is executed.
+#[derive(Debug, Default)]
+pub struct RunSlot(Mutex<Option<Arc<WriteRun>>>);
+
+impl RunSlot {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// As [`WriteRun::start`].
+    pub fn start(&self, target: &Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Arc<WriteRun>> {
+        let run = WriteRun::start(Arc::clone(target), context)?;
+        *self.0.lock() = Some(Arc::clone(&run));
+        Ok(run)
+    }
+
+    /// Takes a run that was begun elsewhere.
+    pub fn set(&self, run: Arc<WriteRun>) {
+        *self.0.lock() = Some(run);
+    }
+
+    /// Forgets the run.
+    pub fn clear(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// The run that was begun last.
+    ///
+    /// # Errors
+    /// Internal when none was.
+    pub fn current(&self) -> Result<Arc<WriteRun>> {
+        self.0.lock().clone().ok_or_else(|| Error::internal("a write is executed without the node that commits it"))
+    }
+}

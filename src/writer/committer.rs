@@ -1,0 +1,60 @@
+//! Messages of writers become snapshots.
+
+use std::sync::Arc;
+
+use crate::commit::{BATCH_IDENTIFIER, CommitOutcome, Committable, OverwriteScope, TableCommit};
+use crate::error::Result;
+use crate::table::Table;
+use crate::write::CommitMessage;
+
+/// Commits what [`TableWriter`](super::TableWriter)s prepared, under the name of one user.
+///
+/// A stream that is to survive restarts keeps its user and counts its identifiers; a batch job takes a new user (a UUID) each
+/// time and [`Self::commit_batch`].
+#[derive(Debug)]
+pub struct TableCommitter {
+    commit: TableCommit,
+}
+
+impl TableCommitter {
+    /// Commits to `table` as `user`.
+    ///
+    /// # Errors
+    /// Invalid when the options of the table for commits can't be read.
+    pub fn try_new(table: &Arc<Table>, user: impl Into<String>) -> Result<Self> {
+        Ok(Self { commit: TableCommit::new(Arc::clone(table), user)? })
+    }
+
+    /// Commits one round of a stream, once: when this user has committed `identifier` or a later one before, nothing
+    /// happens, and the outcome has no snapshots. Files that a repetition wrote anew are left for orphan cleaning then: from
+    /// here they can't be told from those that were committed.
+    ///
+    /// # Errors
+    /// Invalid when the commit conflicts with others', corrupt when a file of the messages is gone, Io when the store failed;
+    /// nothing is visible then, and the same call can be repeated.
+    pub async fn commit(&self, identifier: i64, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
+        let committable = Committable::new(identifier, messages);
+        Box::pin(self.commit.commit(committable)).await
+    }
+
+    /// Commits the messages of a batch job.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn commit_batch(&self, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
+        Box::pin(self.commit.commit(Committable::new(BATCH_IDENTIFIER, messages))).await
+    }
+
+    /// Commits rows that take the place of others.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn overwrite(&self, scope: &OverwriteScope, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
+        Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await
+    }
+
+    /// The commit path underneath, for everything else that it can do.
+    pub fn table_commit(&self) -> &TableCommit {
+        &self.commit
+    }
+}

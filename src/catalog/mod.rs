@@ -121,6 +121,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         changes: Vec<SchemaChange>,
     ) -> Result<Arc<TableSchema>>;
 
+    /// Whether nothing in it can be changed, its tables' rows neither.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Opens the table and branch that `name` means; its system table and version are the caller's. `options` win over the
     /// table's.
     ///

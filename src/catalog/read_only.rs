@@ -73,6 +73,10 @@ impl Catalog for ReadOnlyCatalog {
     async fn alter_table(&self, database: &str, name: &ObjectName, _: Vec<SchemaChange>) -> Result<Arc<TableSchema>> {
         refused(&format!("altering table {database}.{name}"))
     }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

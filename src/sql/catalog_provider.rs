@@ -246,7 +246,8 @@ impl LakeSchema {
             (Some(other), Some(snapshot)) => Some(other.with_schema_at(snapshot).await?),
             (other, _) => other,
         };
-        Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten))))
+        let provider = LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten);
+        Ok(Some(Arc::new(provider.with_read_only(shared.catalog.is_read_only()))))
     }
 
     /// Whether this is the database of the catalog's system tables.

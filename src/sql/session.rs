@@ -297,7 +297,7 @@ impl LakeSession {
     }
 
     /// Refuses changes of lake tables, which are not built, and all changes of a session that only reads.
-    fn check_change(&self, statement: &Statement) -> Result<()> {
+    pub(super) fn check_change(&self, statement: &Statement) -> Result<()> {
         if self.read_only && !statement::only_reads(statement) {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }

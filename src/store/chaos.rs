@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -55,20 +57,30 @@ pub(crate) type Decide = Box<dyn Fn(Operation, &Path) -> Fate + Send + Sync>;
 /// So many of the last files a stale list does not show.
 const UNSEEN: usize = 3;
 
+/// Set when an operation is about to start: with a gate each one lets others go first, so that a test can interleave them.
+pub(crate) type Gate = Arc<AtomicBool>;
+
 pub(crate) struct ChaosStore {
     inner: Arc<dyn ObjectStore>,
     decide: Decide,
     last: Mutex<VecDeque<Path>>,
+    gate: Option<Gate>,
 }
 
 impl ChaosStore {
     /// The same files through a store that does as `decide` says.
     pub(crate) fn over(root: &StoreLocation, decide: Decide) -> StoreLocation {
-        let store = Self { inner: Arc::clone(root.store()), decide, last: Mutex::default() };
+        Self::gated(root, decide, None)
+    }
+
+    /// The same, one operation at a time.
+    pub(crate) fn gated(root: &StoreLocation, decide: Decide, gate: Option<Gate>) -> StoreLocation {
+        let store = Self { inner: Arc::clone(root.store()), decide, last: Mutex::default(), gate };
         StoreLocation::new(Arc::new(store), root.url().clone(), root.prefix().clone()).unwrap()
     }
 
     async fn run<T>(&self, operation: Operation, path: &Path, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.pass().await;
         match (self.decide)(operation, path) {
             Fate::Works | Fate::Stale => work.await,
             Fate::Fails => Err(error()),
@@ -82,6 +94,22 @@ impl ChaosStore {
                 let _ = work.await;
                 futures::future::pending().await
             }
+        }
+    }
+
+    /// Lets others go first, once.
+    async fn pass(&self) {
+        if let Some(gate) = &self.gate {
+            let mut waited = false;
+            futures::future::poll_fn(|context| {
+                if std::mem::replace(&mut waited, true) {
+                    return Poll::Ready(());
+                }
+                gate.store(true, Ordering::SeqCst);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            })
+            .await;
         }
     }
 
@@ -163,6 +191,7 @@ impl ObjectStore for ChaosStore {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.pass().await;
         let fate = (self.decide)(Operation::List, prefix.unwrap_or(&Path::ROOT));
         match fate {
             Fate::Fails | Fate::FailsAfter => return Err(error()),

@@ -23,6 +23,8 @@ mod target;
 mod views;
 
 #[cfg(test)]
+mod stock_tests;
+#[cfg(test)]
 mod tests;
 
 use datafusion::prelude::DataFrame;

@@ -114,7 +114,7 @@ impl DataFileContext {
     pub(super) fn format(&self, role: FileRole) -> Result<FileFormat> {
         match (role, self.bucket) {
             (FileRole::Data(_), POSTPONE_BUCKET) => Ok(FileFormat::Avro),
-            _ => FileFormat::of_file(&format!(".{}", self.options.format(role))),
+            _ => file_format(&self.options, role),
         }
     }
 
@@ -194,6 +194,11 @@ impl DataFileContext {
     pub(super) fn at(&self, error: Error) -> Error {
         error.with("bucket", self.bucket.to_string()).with("partition", self.partition_path.to_string())
     }
+}
+
+/// The format of new files, as the options say.
+pub(super) fn file_format(options: &WriteOptions, role: FileRole) -> Result<FileFormat> {
+    FileFormat::of_file(&format!(".{}", options.format(role)))
 }
 
 /// Which of the roots a turn takes, each as often as its weight says.

@@ -8,13 +8,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use object_store::path::Path;
 
-use super::context::{DataFileContext, NewFile};
+use super::context::{DataFileContext, NewFile, file_format};
 use super::mode::POSTPONE_BUCKET;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::stats::{ColumnSummary, StatsCollector, simple_stats, value_stats};
 use crate::format::write::{check_nulls, check_types};
-use crate::format::{FileWrite, FileWriter};
-use crate::options::{FileRole, StatsMode};
+use crate::format::{FileFormat, FileWrite, FileWriter};
+use crate::options::{ChangelogProducer, FileRole, StatsMode, WriteOptions};
 use crate::spec::binary_row::encode_rows;
 use crate::spec::file_index::{FILE_SUFFIX, FileIndexDefinition, FileIndexesWriter};
 use crate::spec::types::{
@@ -22,6 +22,7 @@ use crate::spec::types::{
     arrow_schema,
 };
 use crate::spec::{DataField, DataFileMeta, DataType, EMPTY_ROW, FileSource, SimpleStats, TypeKind};
+use crate::table::Table;
 
 /// Statistics of keys and of the format's own columns are cut to this, whatever the table's options say.
 const KEY_STATS: StatsMode = StatsMode::Truncate(128);
@@ -80,6 +81,31 @@ impl FileKind {
     pub(super) fn is_compaction(&self) -> bool {
         self.source() == FileSource::Compact
     }
+}
+
+/// Refuses a table whose data files could not be written, before there are rows: for its formats, its column types, its file
+/// indexes.
+///
+/// # Errors
+/// Unsupported or invalid, with the column or option and the remedy.
+pub(super) fn check_files(table: &Table, options: &WriteOptions) -> Result<()> {
+    let (fields, settings) = (&table.schema().fields, table.settings());
+    // They lie in files of their own (`spec/data.md 1.8`).
+    if let Some(blob) = fields.iter().find(|field| field.data_type.kind == TypeKind::Blob) {
+        return Err(Error::unsupported(format!(
+            "the BLOB column {} can't be written; write the table with Java, or store the bytes as BYTES",
+            blob.name
+        )));
+    }
+    let format = match settings.bucket {
+        POSTPONE_BUCKET => FileFormat::Avro,
+        _ => file_format(options, FileRole::Data(0))?,
+    };
+    check_types(format, fields)?;
+    if settings.changelog_producer != ChangelogProducer::None {
+        check_types(file_format(options, FileRole::Changelog(0))?, fields)?;
+    }
+    FileIndexDefinition::all(fields, settings).map(|_| ())
 }
 
 /// How the rows of a kind of files are laid out: made once for all files of a rolling writer.

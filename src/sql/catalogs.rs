@@ -23,6 +23,6 @@ pub(crate) async fn open(name: &str, options: &BTreeMap<String, String>) -> Resu
             Error::invalid("the option 'warehouse' is missing: the folder or URL of the tables").with("catalog", name)
         );
     };
-    let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?);
+    let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?).with_options(options);
     Ok(Arc::new(LakeCatalog::with_options(Arc::new(catalog), Arc::new(Caches::default()), options.clone())))
 }

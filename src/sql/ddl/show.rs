@@ -16,7 +16,7 @@ use crate::spec::DataField;
 use crate::spec::partition::partition_spec;
 use crate::sql::statement::Like;
 use crate::sql::{LakeSession, describe};
-use crate::table::Table;
+use crate::table::{Table, create_statement};
 
 impl LakeSession {
     /// SHOW CREATE TABLE of a table of a lake.
@@ -27,7 +27,7 @@ impl LakeSession {
         }
         target.table_or_branch("SHOW CREATE TABLE")?;
         let table = target.open().await?;
-        Err(table.at(Error::unsupported("SHOW CREATE TABLE is not supported in this version")))
+        self.rows(describe::names("result", [create_statement(table.identifier(), table.schema())])?)
     }
 
     /// SHOW TBLPROPERTIES: the options that the table was given, by key.
@@ -104,7 +104,10 @@ pub(super) fn values_of(table: &Table, spec: &PartitionSpec) -> Result<Vec<(usiz
         })?;
         let Some(constant) = constant else { continue };
         let Some(field) = schema.field(&name) else { continue };
-        let value = ScalarValue::Utf8(constant.text.clone()).cast_to(field.to_arrow().data_type());
+        // What NULL is called where partitions are shown.
+        let default_name = &table.settings().partition_default_name;
+        let text = constant.text.clone().filter(|text| text != default_name);
+        let value = ScalarValue::Utf8(text).cast_to(field.to_arrow().data_type());
         let value = value.map_err(|error| {
             let text = constant.text.as_deref().unwrap_or("NULL");
             Error::invalid(format!("'{text}' is not a value of column {name}, which is {}", field.data_type))

@@ -1,10 +1,11 @@
 //! Catalogs: which databases and tables there are and where they lie, and creating, changing and dropping them.
 //!
-//! [`FileSystemCatalog`] finds them in the folders of a warehouse. Catalogs that are a service implement [`Catalog`] too.
+//! [`FileSystemCatalog`] finds them in the folders of a warehouse, [`ReadOnlyCatalog`] lets nothing of another one change. Catalogs that are a service implement [`Catalog`] too.
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`.
 
 mod filesystem;
+mod read_only;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use filesystem::FileSystemCatalog;
+pub use read_only::ReadOnlyCatalog;
 
 use crate::error::Result;
 use crate::spec::TableSchema;
@@ -118,6 +120,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         name: &ObjectName,
         changes: Vec<SchemaChange>,
     ) -> Result<Arc<TableSchema>>;
+
+    /// Whether nothing in it can be changed, its tables' rows neither.
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// Opens the table and branch that `name` means; its system table and version are the caller's. `options` win over the
     /// table's.

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider};
@@ -50,7 +51,12 @@ impl fmt::Debug for Shared {
 #[derive(Debug)]
 pub struct LakeCatalog {
     shared: Arc<Shared>,
+    /// Databases that were seen lately, and when; `None` when any name is taken for one.
+    seen: Option<Mutex<HashMap<String, Instant>>>,
 }
+
+/// How long a database is taken to be there after it was seen.
+const SEEN_FOR: Duration = Duration::from_secs(5);
 
 impl LakeCatalog {
     /// Shows `catalog` to the engine; what is decoded of its tables is kept in `caches`.
@@ -61,7 +67,13 @@ impl LakeCatalog {
     /// As [`Self::new`], for a catalog that was made with `options`: `sys.catalog_options` shows them.
     pub fn with_options(catalog: Arc<dyn Catalog>, caches: Arc<Caches>, options: BTreeMap<String, String>) -> Self {
         let (options, pins) = (Arc::new(options), Arc::default());
-        Self { shared: Arc::new(Shared { catalog, caches, options, pins, external: RwLock::default() }) }
+        let shared = Shared { catalog, caches, options, pins, external: RwLock::default() };
+        Self { shared: Arc::new(shared), seen: Some(Mutex::default()) }
+    }
+
+    /// The same without a look for a database before a table of it is asked for: where CREATE SCHEMA is not the engine's.
+    pub(crate) fn unchecked(self) -> Self {
+        Self { seen: None, ..self }
     }
 
     /// The catalog behind.
@@ -85,8 +97,47 @@ impl CatalogProvider for LakeCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        // Any name: whether the database exists is found out when a table of it is asked for, where waiting is possible.
+        // The engine's CREATE SCHEMA asks here whether there is one. An error is left to whoever asks for a table.
+        if let Some(seen) = &self.seen
+            && seen.lock().get(name).is_none_or(|at| at.elapsed() > SEEN_FOR)
+        {
+            let (catalog, database) = (Arc::clone(&self.shared.catalog), name.to_owned());
+            match bridge::wait_for(async move { catalog.database_exists(&database).await }) {
+                Ok(false) => return None,
+                Ok(true) => {
+                    seen.lock().insert(name.to_owned(), Instant::now());
+                }
+                Err(_) => {}
+            }
+        }
         Some(Arc::new(self.database(name)))
+    }
+
+    /// CREATE SCHEMA: the database is created in the catalog; what the engine made for it in memory is not used.
+    fn register_schema(&self, name: &str, _: Arc<dyn SchemaProvider>) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        let (catalog, database) = (Arc::clone(&self.shared.catalog), name.to_owned());
+        bridge::wait_for(async move { catalog.create_database(&database, false).await })?;
+        Ok(None)
+    }
+
+    /// DROP SCHEMA.
+    fn deregister_schema(&self, name: &str, cascade: bool) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        let (catalog, database) = (Arc::clone(&self.shared.catalog), name.to_owned());
+        let dropped = bridge::wait_for(async move {
+            match catalog.database_exists(&database).await? {
+                true => catalog.drop_database(&database, true, cascade).await.map(|()| true),
+                false => Ok(false),
+            }
+        });
+        if !dropped? {
+            return Ok(None);
+        }
+        if let Some(seen) = &self.seen {
+            seen.lock().remove(name);
+        }
+        let schema = self.database(name);
+        schema.forget_all();
+        Ok(Some(Arc::new(schema)))
     }
 }
 
@@ -195,7 +246,8 @@ impl LakeSchema {
             (Some(other), Some(snapshot)) => Some(other.with_schema_at(snapshot).await?),
             (other, _) => other,
         };
-        Ok(Some(Arc::new(LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten))))
+        let provider = LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten);
+        Ok(Some(Arc::new(provider.with_read_only(shared.catalog.is_read_only()))))
     }
 
     /// Whether this is the database of the catalog's system tables.

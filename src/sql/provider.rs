@@ -49,6 +49,8 @@ pub struct LakeTable {
     static_partition: BTreeMap<String, Option<String>>,
     /// The values of columns that an INSERT leaves out.
     defaults: HashMap<String, Expr>,
+    /// Whether rows can't be written.
+    read_only: bool,
 }
 
 impl LakeTable {
@@ -74,8 +76,8 @@ impl LakeTable {
             _ => Constraints::default(),
         };
         let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
-        let (row_ids, read_optimized, other) = (false, false, None);
-        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults }
+        let (row_ids, read_optimized, read_only, other) = (false, false, false, None);
+        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults, read_only }
     }
 
     /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
@@ -111,6 +113,12 @@ impl LakeTable {
     /// The table as the target of an overwrite of one partition, or of those that begin like it.
     pub(crate) fn with_static_partition(self, static_partition: BTreeMap<String, Option<String>>) -> Self {
         Self { static_partition, ..self }
+    }
+
+    /// The table without a way to write to it, if `read_only`.
+    #[must_use]
+    pub fn with_read_only(self, read_only: bool) -> Self {
+        Self { read_only, ..self }
     }
 
     /// The table behind.
@@ -298,6 +306,9 @@ impl TableProvider for LakeTable {
         let refused = |what: &str| {
             Err(self.table().at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into)
         };
+        if self.read_only {
+            return refused("a catalog that is opened to read only");
+        }
         if self.state.named.is_some() {
             return refused("a version of a table");
         }
@@ -306,7 +317,7 @@ impl TableProvider for LakeTable {
         }
         let options = self.state.options(state)?;
         let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
-        Ok(insert.plan(state, input)?)
+        Ok(Box::pin(insert.plan(state, input)).await?)
     }
 }
 

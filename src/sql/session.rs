@@ -19,6 +19,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::catalogs::Use;
 use super::coercion::ExactBesideFloat;
 use super::ddl::{DEFAULT_DATABASE, Views};
 use super::factory::LakeTableFactory;
@@ -39,7 +40,7 @@ use crate::error::{Error, Result};
 /// # Errors
 /// For an option that is not known, and a warehouse that cannot be opened.
 pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<String, String>) -> Result<()> {
-    let catalog = catalogs::open(name, options).await?;
+    let catalog = catalogs::open(name, options, Use::Engine).await?;
     {
         let state = context.state_ref();
         let mut state = state.write();
@@ -162,7 +163,8 @@ impl LakeSessionBuilder {
             if !lake_catalogs.insert(name.clone()) {
                 return Err(Error::invalid(format!("two catalogs are called '{name}'")));
             }
-            let catalog = catalogs::open(&name, &options).await?;
+            let used = Use::FrontEnd { read_only: self.read_only };
+            let catalog = catalogs::open(&name, &options, used).await?;
             context.register_catalog(&name, catalog);
         }
         let lake_catalogs = Arc::new(lake_catalogs);
@@ -295,7 +297,7 @@ impl LakeSession {
     }
 
     /// Refuses changes of lake tables, which are not built, and all changes of a session that only reads.
-    fn check_change(&self, statement: &Statement) -> Result<()> {
+    pub(super) fn check_change(&self, statement: &Statement) -> Result<()> {
         if self.read_only && !statement::only_reads(statement) {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }

@@ -296,6 +296,9 @@ async fn sql_when_the_session_only_reads_then_changes_anywhere_are_refused() {
         let error = session.sql(sql).await.err().unwrap_or_else(|| panic!("{sql}"));
         assert!(error.message().contains("only reads"), "{sql}: {error}");
     }
+    // Not by way of the engine either.
+    let catalog = session.context().catalog("lake").unwrap();
+    assert!(catalog.register_schema("d", Arc::new(Database)).unwrap_err().to_string().contains("to read only"));
     for sql in [
         "SELECT 1",
         "EXPLAIN SELECT 1",

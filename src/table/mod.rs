@@ -6,6 +6,7 @@
 //! May import: `error`, `options`, `spec`, `store`.
 
 pub(crate) mod aggregate;
+mod alter;
 mod auto_tags;
 pub mod change;
 mod definition;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use alter::alter;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};

@@ -11,7 +11,7 @@ use object_store::path::Path;
 use super::context::{DataFileContext, NewFile, POSTPONE_BUCKET};
 use crate::error::{Error, Result};
 use crate::format::stats::{ColumnSummary, StatsCollector, simple_stats, value_stats};
-use crate::format::write::check_nulls;
+use crate::format::write::{check_nulls, check_types};
 use crate::format::{FileWrite, FileWriter};
 use crate::options::{FileRole, StatsMode};
 use crate::spec::binary_row::encode_rows;
@@ -122,6 +122,8 @@ impl FileLayout {
             physical.push(DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt)));
         }
         physical.extend(values.iter().cloned());
+
+        check_types(context.format(role)?, &physical)?;
 
         let default_mode = options.stats_mode(role);
         let mut own_columns = 0;

@@ -1,33 +1,48 @@
 //! INSERT as Flink and Spark write it, as the engine's INSERT.
 //!
 //! ```text
-//! INSERT INTO t PARTITION (dt = 'x') SELECT a, b       ->  INSERT INTO t (a, b, dt) SELECT query.*, 'x' FROM (SELECT a, b) query
+//! INSERT INTO t PARTITION (dt = 'x') SELECT a, b       ->  the columns a, b of the query, and 'x' for dt
 //! INSERT OVERWRITE t /*+ OPTIONS('k' = 'v') */ PARTITION (dt = 'x') ..
 //!                                                      ->  INSERT OVERWRITE "t@opts:k=v&insert.partition.dt=x" ..
 //! ```
-//! Which partition is overwritten travels in the table's name ([`hints`]), as the options do.
+//! Which partition is overwritten travels in the table's name ([`hints`]), as the options do. VALUES are planned by the engine
+//! together with the table, so that each value is cast to its column by itself. Any other query is planned alone: inside an
+//! INSERT the engine would take every VALUES in it, also one in FROM, for rows of the table.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Ident, Insert as SqlInsert, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement as SqlStatement,
-    TableFactor, TableObject,
+    self, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Statement as SqlStatement, TableObject,
 };
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 use super::create::NewlyCreated;
+use super::show::values_of;
 use super::statement::Insert;
 use super::target::LakeTarget;
 use crate::error::{Error, Result};
 use crate::sql::session::found;
 use crate::sql::statement::engine_statement;
+use crate::sql::tokens::is_word;
+use crate::sql::words::Constant;
 use crate::sql::{LakeSession, hints, prepass, tokens};
 use crate::table::Table;
 
-/// The name of the query whose rows get constant columns.
-const QUERY: &str = "inserted query";
+/// Where rows go: a table by its three names, the last with its options, and the columns that they give.
+struct Destination {
+    name: [String; 3],
+    columns: Vec<String>,
+    overwrite: bool,
+    /// Columns of PARTITION with their values: as read, and as a value of the column.
+    fixed: Vec<(String, Constant, ScalarValue)>,
+}
 
 impl LakeSession {
     pub(super) async fn insert(&self, insert: Insert, tokens: Vec<TokenWithSpan>) -> Result<DataFrame> {
@@ -36,22 +51,32 @@ impl LakeSession {
         if target.within.schema.holds(&object.table) {
             return self.to_engine(tokens).await;
         }
-        let statement = Box::pin(self.insert_statement(&insert, &target)).await.map_err(|error| target.at(error))?;
-        let statement = if insert.explain.is_empty() { statement } else { explained(&insert.explain, statement)? };
-        Box::pin(self.run_planned(statement)).await
+        let mut query = parsed_query(insert.query.clone())?;
+        let destination = Box::pin(self.destination(&insert, &target)).await.map_err(|error| target.at(error))?;
+        name_items(&mut query);
+        let plan = Box::pin(self.insert_plan(destination, query)).await?;
+        let plan = match insert.explain.as_slice() {
+            [] => plan,
+            words => {
+                let says = |word| words.iter().any(|token| is_word(&token.token, word));
+                LogicalPlanBuilder::from(plan).explain(says("VERBOSE"), says("ANALYZE"))?.build()?
+            }
+        };
+        Ok(self.context.execute_logical_plan(plan).await?)
     }
 
     /// Inserts all rows of a query into a table of the same columns and tells how many they were.
     pub(super) async fn insert_all(&self, table: &NewlyCreated, query: &[TokenWithSpan]) -> Result<DataFrame> {
         let mut query = parsed_query(query.to_vec())?;
         name_items(&mut query);
-        let name = quoted_name([&table.catalog_name, &table.database, &table.table]);
-        let frame = Box::pin(self.run_planned(insert_into(name, Vec::new(), false, query)?)).await?;
-        let counted = Box::pin(frame.collect()).await?;
+        let name = [table.catalog_name.clone(), table.database.clone(), table.table.clone()];
+        let destination = Destination { name, columns: Vec::new(), overwrite: false, fixed: Vec::new() };
+        let plan = Box::pin(self.insert_plan(destination, query)).await?;
+        let counted = Box::pin(self.context.execute_logical_plan(plan).await?.collect()).await?;
         Ok(self.context.read_batches(counted)?)
     }
 
-    async fn insert_statement(&self, insert: &Insert, target: &LakeTarget) -> Result<Statement> {
+    async fn destination(&self, insert: &Insert, target: &LakeTarget) -> Result<Destination> {
         let table = target.open().await?;
         let names: Vec<String> = table.schema().fields.iter().map(|field| field.name.clone()).collect();
         let column = |ident: &Ident| {
@@ -60,23 +85,18 @@ impl LakeSession {
                 Error::not_found(format!("there is no column {ident}; the table has {}", names.join(", ")))
             })
         };
-        let mut fixed: Vec<(String, Vec<TokenWithSpan>)> = Vec::new();
-        let mut overwritten: BTreeMap<String, Option<String>> = BTreeMap::new();
+        let mut fixed = Vec::new();
         let mut open = Vec::new();
-        for (ident, value) in &insert.partition {
-            let name = column(ident)?;
+        for part in &insert.partition {
+            let name = column(&part.0)?;
             if !table.schema().partition_keys.contains(&name) {
                 return Err(not_a_partition_key(&table, &name));
             }
-            match value {
-                Some(value) => {
-                    overwritten.insert(name.clone(), value.text.clone());
-                    fixed.push((name, value.tokens.clone()));
-                }
-                None => open.push(name),
+            match (&part.1, values_of(&table, &vec![part.clone()])?.pop()) {
+                (Some(constant), Some((_, value))) => fixed.push((name, constant.clone(), value)),
+                _ => open.push(name),
             }
         }
-        let mut query = parsed_query(insert.query.clone())?;
         let mut columns: Vec<String> = if insert.by_name {
             let plan = Box::pin(self.plan_query(&insert.query)).await?;
             let given = plan.schema().fields().iter().map(|field| column(&Ident::new(field.name().as_str())));
@@ -84,27 +104,75 @@ impl LakeSession {
         } else {
             insert.columns.iter().map(column).collect::<Result<_>>()?
         };
-        if let Some((name, _)) = fixed.iter().find(|(name, _)| columns.contains(name)) {
+        if let Some((name, ..)) = fixed.iter().find(|(name, ..)| columns.contains(name)) {
             return Err(Error::invalid(format!("column {name} is given by PARTITION and by the list of columns")));
         }
-        name_items(&mut query);
         if !insert.partition.is_empty() && columns.is_empty() {
-            let given = |name: &String| !open.contains(name) && fixed.iter().all(|(fixed, _)| fixed != name);
+            let given = |name: &String| !open.contains(name) && fixed.iter().all(|(fixed, ..)| fixed != name);
             columns = names.iter().filter(|name| given(name)).chain(&open).cloned().collect();
-        }
-        if !fixed.is_empty() {
-            query = with_constants(query, &fixed)?;
-            columns.extend(fixed.into_iter().map(|(name, _)| name));
         }
         let mut options: BTreeMap<String, String> = insert.options.iter().cloned().collect();
         prepass::check_options(&options)?;
         if insert.overwrite {
+            let overwritten = fixed.iter().map(|(name, constant, _)| (name.clone(), constant.text.clone())).collect();
             options.extend(hints::static_partition(&overwritten));
         }
         let suffix = if options.is_empty() { String::new() } else { hints::encode(&options) };
         let within = &target.within;
-        let name = quoted_name([&within.catalog_name, &within.database, &format!("{}{suffix}", target.object)]);
-        insert_into(name, columns, insert.overwrite, query)
+        let name = [within.catalog_name.clone(), within.database.clone(), format!("{}{suffix}", target.object)];
+        Ok(Destination { name, columns, overwrite: insert.overwrite, fixed })
+    }
+
+    /// The plan that inserts the rows of a query.
+    async fn insert_plan(&self, to: Destination, mut query: Box<Query>) -> Result<LogicalPlan> {
+        let statement = |query| Statement::Statement(Box::new(SqlStatement::Query(query)));
+        self.check_change(&statement(query.clone()))?;
+        self.refresh_views(&statement(query.clone())).await?;
+        let current = self.current();
+        if let Some(rows) = values_mut(&mut query) {
+            for row in rows {
+                for (_, constant, _) in &to.fixed {
+                    row.content.push(expression(constant)?);
+                }
+            }
+            return Box::pin(self.plan_within(insert_into(to, query)?, &current)).await;
+        }
+        let source = Box::pin(self.plan_within(statement(query), &current)).await?;
+        let [catalog, database, table] = to.name;
+        let reference = TableReference::full(catalog, database, table);
+        let target = provider_as_source(self.context.table_provider(reference.clone()).await?);
+        let schema = DFSchema::try_from(target.schema())?;
+        let given: Vec<&str> = match to.columns.as_slice() {
+            [] => {
+                let names = schema.fields().iter().map(|field| field.name().as_str());
+                names.filter(|name| to.fixed.iter().all(|(fixed, ..)| fixed != name)).collect()
+            }
+            columns => columns.iter().map(String::as_str).collect(),
+        };
+        if given.len() != source.schema().fields().len() {
+            return Err(Error::invalid(format!(
+                "the query gives {} columns, and the rows need {}: {}",
+                source.schema().fields().len(),
+                given.len(),
+                given.join(", ")
+            )));
+        }
+        let value =
+            |name: &str| match (given.iter().position(|given| *given == name), to.fixed.iter().find(|f| f.0 == name)) {
+                (Some(place), _) => Expr::Column(Column::from(source.schema().qualified_field(place))),
+                (None, Some((.., value))) => lit(value.clone()),
+                (None, None) => {
+                    target.get_column_default(name).cloned().unwrap_or(Expr::Literal(ScalarValue::Null, None))
+                }
+            };
+        let row = schema
+            .fields()
+            .iter()
+            .map(|field| Ok(value(field.name()).cast_to(field.data_type(), source.schema())?.alias(field.name())));
+        let row = row.collect::<Result<Vec<Expr>>>()?;
+        let source = LogicalPlanBuilder::from(source).project(row)?.build()?;
+        let op = WriteOp::Insert(if to.overwrite { InsertOp::Overwrite } else { InsertOp::Append });
+        Ok(LogicalPlan::Dml(DmlStatement::new(reference, target, op, Arc::new(source))))
     }
 }
 
@@ -118,10 +186,6 @@ fn not_a_partition_key(table: &Table, name: &str) -> Error {
     })
 }
 
-fn quoted_name(parts: [&str; 3]) -> ObjectName {
-    ObjectName(parts.into_iter().map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).collect())
-}
-
 /// A query out of its tokens.
 pub(super) fn parsed_query(tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     if let Statement::Statement(statement) = engine_statement(tokens)?
@@ -132,36 +196,49 @@ pub(super) fn parsed_query(tokens: Vec<TokenWithSpan>) -> Result<Box<Query>> {
     Err(Error::invalid("a query is expected: SELECT, WITH, VALUES or TABLE"))
 }
 
-/// The engine's INSERT.
-fn insert_into(name: ObjectName, columns: Vec<String>, overwrite: bool, query: Box<Query>) -> Result<Statement> {
+/// The rows of a query that is VALUES.
+fn values_mut(query: &mut Query) -> Option<&mut Vec<ast::Parens<Vec<ast::Expr>>>> {
+    let bare =
+        query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+    match query.body.as_mut() {
+        SetExpr::Values(values) if bare => Some(&mut values.rows),
+        SetExpr::Query(inner) if bare => values_mut(inner),
+        _ => None,
+    }
+}
+
+/// A constant as an expression of the parser.
+fn expression(constant: &Constant) -> Result<ast::Expr> {
+    let tokens: Vec<_> = tokens::tokenize("SELECT")?.into_iter().chain(constant.tokens.iter().cloned()).collect();
+    let mut query = parsed_query(tokens)?;
+    if let SetExpr::Select(select) = query.body.as_mut()
+        && let [SelectItem::UnnamedExpr(expr)] = select.projection.as_slice()
+    {
+        return Ok(expr.clone());
+    }
+    Err(Error::internal("a constant is not read as one"))
+}
+
+/// The engine's INSERT of rows that are written out.
+fn insert_into(to: Destination, query: Box<Query>) -> Result<Statement> {
+    let part = |part: String| ObjectNamePart::Identifier(Ident::with_quote('"', part));
+    let columns = to.columns.into_iter().chain(to.fixed.into_iter().map(|(name, ..)| name));
     let mut insert = empty_insert()?;
-    insert.table = TableObject::TableName(name);
-    insert.columns = columns.into_iter().map(|column| ObjectName::from(Ident::with_quote('"', column))).collect();
-    insert.overwrite = overwrite;
+    insert.table = TableObject::TableName(ObjectName(to.name.into_iter().map(part).collect()));
+    insert.columns = columns.map(|column| ObjectName::from(Ident::with_quote('"', column))).collect();
+    insert.overwrite = to.overwrite;
     insert.source = Some(query);
     Ok(Statement::Statement(Box::new(SqlStatement::Insert(insert))))
 }
 
 /// An INSERT with all the parts that ours do not have.
-fn empty_insert() -> Result<SqlInsert> {
+fn empty_insert() -> Result<ast::Insert> {
     if let Statement::Statement(statement) = engine_statement(tokens::tokenize("INSERT INTO t SELECT 1")?)?
         && let SqlStatement::Insert(insert) = *statement
     {
         return Ok(insert);
     }
     Err(Error::internal("the engine's parser does not read INSERT"))
-}
-
-/// `EXPLAIN ..` of a statement.
-fn explained(prefix: &[TokenWithSpan], statement: Statement) -> Result<Statement> {
-    let example = tokens::tokenize("SELECT 1")?;
-    match engine_statement(prefix.iter().cloned().chain(example).collect())? {
-        Statement::Explain(mut explain) => {
-            explain.statement = Box::new(statement);
-            Ok(Statement::Explain(explain))
-        }
-        _ => Err(Error::internal("the engine's parser does not read EXPLAIN")),
-    }
 }
 
 /// Gives columns of a SELECT that read alike names of their own: the engine wants them different, and an INSERT does not
@@ -185,70 +262,43 @@ fn name_items(query: &mut Query) {
     }
 }
 
-/// `SELECT query.*, constant, .. FROM (query) query`
-fn with_constants(query: Box<Query>, constants: &[(String, Vec<TokenWithSpan>)]) -> Result<Box<Query>> {
-    let mut text = tokens::tokenize(&format!("SELECT \"{QUERY}\".*"))?;
-    let span = text[0].span;
-    let mut push = |token| text.push(TokenWithSpan::new(token, span));
-    for (column, constant) in constants {
-        push(Token::Comma);
-        constant.iter().for_each(|token| push(token.token.clone()));
-        push(tokens::bare("AS"));
-        push(Token::Word(tokens::quoted(format!("partition {column}"))));
-    }
-    text.extend(tokens::tokenize(&format!("FROM (SELECT 1) \"{QUERY}\""))?);
-    let mut outer = parsed_query(text)?;
-    if let SetExpr::Select(select) = outer.body.as_mut()
-        && let Some(from) = select.from.first_mut()
-        && let TableFactor::Derived { subquery, .. } = &mut from.relation
-    {
-        *subquery = query;
-        return Ok(outer);
-    }
-    Err(Error::internal("a query with constants is not read as such"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(sql: &str) -> String {
-        let mut query = parsed_query(tokens::tokenize(sql).unwrap()).unwrap();
-        name_items(&mut query);
-        query.to_string()
+    fn query(sql: &str) -> Box<Query> {
+        parsed_query(tokens::tokenize(sql).unwrap()).unwrap()
     }
 
     #[test]
     fn name_items_when_columns_read_alike_then_the_later_ones_are_named() {
-        assert_eq!(named("SELECT 1, a, 1, a FROM t"), "SELECT 1, a, 1 AS \"column 3\", a AS \"column 4\" FROM t");
-        assert_eq!(named("SELECT *, b FROM t"), "SELECT *, b FROM t");
-        assert_eq!(named("VALUES (1, 1)"), "VALUES (1, 1)");
-    }
-
-    #[test]
-    fn with_constants_when_the_query_is_any_then_it_stands_in_parentheses() {
-        let constants =
-            [("dt".to_owned(), tokens::tokenize("'x'").unwrap()), ("n".to_owned(), tokens::tokenize("-1").unwrap())];
-        for query in ["WITH w AS (SELECT 1) SELECT * FROM w ORDER BY 1 LIMIT 1", "VALUES (1)"] {
-            let query = parsed_query(tokens::tokenize(query).unwrap()).unwrap();
-            assert_eq!(
-                with_constants(query.clone(), &constants).unwrap().to_string(),
-                format!(
-                    "SELECT \"inserted query\".*, 'x' AS \"partition dt\", -1 AS \"partition n\" FROM ({query}) \"inserted query\""
-                )
-            );
+        for (sql, expected) in [
+            ("SELECT 1, a, 1, a FROM t", "SELECT 1, a, 1 AS \"column 3\", a AS \"column 4\" FROM t"),
+            ("SELECT *, b FROM t", "SELECT *, b FROM t"),
+            ("VALUES (1, 1)", "VALUES (1, 1)"),
+        ] {
+            let mut query = query(sql);
+            name_items(&mut query);
+            assert_eq!(query.to_string(), expected);
         }
     }
 
     #[test]
-    fn explained_when_options_are_given_then_the_insert_is_inside() {
-        let statement = insert_into(
-            quoted_name(["a", "b", "c"]),
-            vec!["x".to_owned()],
-            true,
-            parsed_query(tokens::tokenize("SELECT 1").unwrap()).unwrap(),
-        );
-        let text = explained(&tokens::tokenize("EXPLAIN VERBOSE").unwrap(), statement.unwrap()).unwrap().to_string();
-        assert!(text.contains("INSERT OVERWRITE") && text.contains("\"a\".\"b\".\"c\" (\"x\") SELECT 1"), "{text}");
+    fn values_mut_when_a_query_is_rows_and_nothing_else_then_they_are_found() {
+        assert_eq!(values_mut(&mut query("VALUES (1, 2), (3, 4)")).map(|rows| rows.len()), Some(2));
+        assert_eq!(values_mut(&mut query("(VALUES (1))")).map(|rows| rows.len()), Some(1));
+        for other in ["VALUES (1) LIMIT 1", "WITH a AS (SELECT 1) VALUES (1)", "SELECT * FROM (VALUES (1)) t(a)"] {
+            assert!(values_mut(&mut query(other)).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn expression_when_a_constant_is_of_any_kind_then_the_parser_has_it() {
+        let constant = |text: &str| Constant { text: None, tokens: tokens::tokenize(text).unwrap() };
+        for (text, expected) in
+            [("-1", "-1"), ("NULL", "NULL"), ("'x'", "'x'"), ("DATE '2024-01-31'", "DATE '2024-01-31'")]
+        {
+            assert_eq!(expression(&constant(text)).unwrap().to_string(), expected);
+        }
     }
 }

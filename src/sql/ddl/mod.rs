@@ -8,6 +8,7 @@
 //! A name in a catalog that is not a lake's goes to the engine as it was written. Imports the front end and everything below.
 
 mod alter;
+mod analyze;
 mod change_type;
 mod create;
 mod data;
@@ -21,6 +22,8 @@ mod statement;
 mod target;
 mod views;
 
+#[cfg(test)]
+mod stock_tests;
 #[cfg(test)]
 mod tests;
 

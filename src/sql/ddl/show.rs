@@ -104,7 +104,10 @@ pub(super) fn values_of(table: &Table, spec: &PartitionSpec) -> Result<Vec<(usiz
         })?;
         let Some(constant) = constant else { continue };
         let Some(field) = schema.field(&name) else { continue };
-        let value = ScalarValue::Utf8(constant.text.clone()).cast_to(field.to_arrow().data_type());
+        // What NULL is called where partitions are shown.
+        let default_name = &table.settings().partition_default_name;
+        let text = constant.text.clone().filter(|text| text != default_name);
+        let value = ScalarValue::Utf8(text).cast_to(field.to_arrow().data_type());
         let value = value.map_err(|error| {
             let text = constant.text.as_deref().unwrap_or("NULL");
             Error::invalid(format!("'{text}' is not a value of column {name}, which is {}", field.data_type))

@@ -417,7 +417,12 @@ fn is_schema(path: &str) -> bool {
 }
 
 /// Tables of the fixtures that this version does not make, and why.
-const REFUSED: &[(&str, &str)] = &[("/chain/", "chains of a snapshot branch")];
+const REFUSED: &[(&str, &str)] = &[
+    ("/chain/", "chains of a snapshot branch"),
+    ("/c35_shared/", "part of a sequence group already"),
+    // Java leaves the old name there when the column is renamed.
+    ("/index_added_later/", "option file-index.bitmap.columns names column v"),
+];
 
 #[test]
 fn fixtures_when_checked_then_valid_and_made_again_the_same() {

@@ -41,6 +41,8 @@ pub struct Outcomes {
     pub trials: HashMap<String, Outcome>,
     /// All other statements.
     pub statements: Outcome,
+    /// Those of them that failed, each with its error, and whether the list says so.
+    pub failed: Vec<(String, bool)>,
 }
 
 /// Runs the scripts of a group in order.
@@ -65,7 +67,8 @@ pub async fn run(replay: &Replay, list: &ScriptsList, truth: &TruthList) -> Resu
             }
         }
     }
-    Ok(Outcomes { trials, statements: run.statements() })
+    let failed = run.failed.iter().map(|failed| (failed.text.clone(), failed.listed.is_some())).collect();
+    Ok(Outcomes { trials, statements: run.statements(), failed })
 }
 
 /// A statement that should have succeeded.

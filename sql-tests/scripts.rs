@@ -22,7 +22,7 @@ use crate::replay::{self, Outcome, Outcomes};
 use crate::script::{self, Step};
 use crate::scripts_list::{Kind, ScriptsList};
 
-/// A file that receives one line a trial: outcome, name, first difference.
+/// A file that receives one line a trial, and one a failed statement: outcome, name, first difference.
 pub const REPORT: &str = "TIDELAKE_SCRIPTS_REPORT";
 
 /// For a whole group.
@@ -119,6 +119,14 @@ pub fn trials(replays: &[Replay], list: &ScriptsList, truth: &TruthList) -> Resu
             trials.push(Trial::test(format!("scripts::{group}::{name}"), move || {
                 let outcome = ran.outcome(&name);
                 report.line(&format!("{group}::{name}"), &outcome);
+                if name == STATEMENTS
+                    && let Some(Ok(outcomes)) = ran.outcomes.get()
+                {
+                    for (text, listed) in &outcomes.failed {
+                        let of = if *listed { Outcome::ListedRightly } else { Outcome::Fails };
+                        report.line(&format!("{group}::statement"), &of(text.clone()));
+                    }
+                }
                 match outcome {
                     Outcome::Holds | Outcome::ListedRightly(_) => Ok(()),
                     Outcome::Fails(why) => Err(Failed::from(why)),

@@ -241,24 +241,35 @@ fn empty_insert() -> Result<ast::Insert> {
     Err(Error::internal("the engine's parser does not read INSERT"))
 }
 
-/// Gives columns of a SELECT that read alike names of their own: the engine wants them different, and an INSERT does not
-/// look at them.
+/// Gives the computed columns of a query names of their own: the engine wants all names different, where two constants of one
+/// value are of one name, and an INSERT does not look at names.
 fn name_items(query: &mut Query) {
-    let mut body = query.body.as_mut();
-    while let SetExpr::Query(inner) = body {
-        body = inner.body.as_mut();
+    // What ORDER BY may repeat keeps its name.
+    if query.order_by.is_none() {
+        name_body(query.body.as_mut());
     }
-    let SetExpr::Select(select) = body else { return };
-    let texts: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
-    for (i, item) in select.projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && texts[..i].contains(&texts[i])
-        {
-            *item = SelectItem::ExprWithAlias {
-                expr: expr.clone(),
-                alias: Ident::with_quote('"', format!("column {}", i + 1)),
-            };
+}
+
+fn name_body(body: &mut SetExpr) {
+    match body {
+        SetExpr::Query(inner) => name_items(inner),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_body(left);
+            name_body(right);
         }
+        SetExpr::Select(select) => {
+            let texts: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
+            for (i, item) in select.projection.iter_mut().enumerate() {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && (!matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+                        || texts[..i].contains(&texts[i]))
+                {
+                    let alias = Ident::with_quote('"', format!("column {}", i + 1));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -271,9 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn name_items_when_columns_read_alike_then_the_later_ones_are_named() {
+    fn name_items_when_columns_are_computed_then_they_are_named() {
         for (sql, expected) in [
-            ("SELECT 1, a, 1, a FROM t", "SELECT 1, a, 1 AS \"column 3\", a AS \"column 4\" FROM t"),
+            (
+                "SELECT a, CAST(1 AS INT), a FROM t",
+                "SELECT a, CAST(1 AS INT) AS \"column 2\", a AS \"column 3\" FROM t",
+            ),
+            ("SELECT 1 UNION ALL SELECT 2", "SELECT 1 AS \"column 1\" UNION ALL SELECT 2 AS \"column 1\""),
+            ("SELECT a + 1 FROM t ORDER BY a + 1", "SELECT a + 1 FROM t ORDER BY a + 1"),
             ("SELECT *, b FROM t", "SELECT *, b FROM t"),
             ("VALUES (1, 1)", "VALUES (1, 1)"),
         ] {

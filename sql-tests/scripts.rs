@@ -51,21 +51,18 @@ const NOT_REPLAYED: [(&str, &str, &str); 3] = [
     ("travel", "times", "holds literal times of the first run"),
 ];
 
-/// The time zone of a script's session, where it is not UTC.
-const ZONES: [(&str, &str, &str); 1] = [("types", "zone", "Asia/Shanghai")];
-
 /// What is run of one group.
 #[derive(Debug, Clone)]
 pub struct Replay {
     pub group: Group,
-    /// Each script's time zone and statements.
-    pub scripts: Vec<(Option<&'static str>, Vec<Step>)>,
+    /// The statements of each script.
+    pub scripts: Vec<Vec<Step>>,
 }
 
 impl Replay {
     /// Its statements in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.scripts.iter().flat_map(|(_, steps)| steps)
+        self.scripts.iter().flatten()
     }
 }
 
@@ -92,8 +89,7 @@ fn replay_of(group: &Group) -> Result<Option<Replay>, String> {
     }
     let mut scripts = vec![];
     for name in ordered {
-        let zone = ZONES.iter().find(|(group, script, _)| of_group(group) && script == name).map(|(.., zone)| *zone);
-        scripts.push((zone, script::read(&group.folder.join(format!("{name}.sql")))?));
+        scripts.push(script::read(&group.folder.join(format!("{name}.sql")))?);
     }
     if scripts.is_empty() { Ok(None) } else { Ok(Some(Replay { group: group.clone(), scripts })) }
 }

@@ -15,6 +15,7 @@ mod case;
 mod catalog_provider;
 mod catalogs;
 mod coercion;
+mod constructors;
 mod ddl;
 mod describe;
 mod dialect;

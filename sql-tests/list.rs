@@ -4,6 +4,7 @@
 //! <group>::<name>  later    <reason>   a feature to come brings it: today the query fails or gives other rows
 //! <group>::<name>  differs  <reason>   ours is another answer: the right one lies in truth-ours/<group>/<name>.jsonl, or the
 //!                                      error that is right (a part of its text) in <name>.error
+//! <group>::<name>  newer    <reason>   not a difference: columns that later versions added follow those of the answer
 //! <group>::<name>  set:<columns>  <reason>   not a difference: lists in these columns (separated by commas) have no order
 //! ```
 //! A name may end in `*`; a line with the whole name goes before. The first line of a file in `truth-ours/` may hold another
@@ -27,6 +28,7 @@ struct Line {
     number: usize,
     pattern: String,
     listed: Option<Listed>,
+    newer: bool,
     sets: Vec<String>,
     reason: String,
 }
@@ -52,6 +54,8 @@ pub struct TruthList {
 pub struct Verdict {
     pub listed: Option<Listed>,
     pub reason: String,
+    /// Whether columns may follow those of the answer.
+    pub newer: bool,
     /// Columns whose lists are sets.
     pub sets: Vec<String>,
     /// Our own answer, or the part of an error, if there is one: `<ours>.jsonl` or `<ours>.error`.
@@ -84,13 +88,15 @@ impl TruthList {
             let (listed, sets) = match (kind, kind.strip_prefix("set:")) {
                 ("later", _) => (Some(Listed::Later), vec![]),
                 ("differs", _) => (Some(Listed::Differs), vec![]),
+                ("newer", _) => (None, vec![]),
                 (_, Some(columns)) => (None, columns.split(',').map(ToString::to_string).collect()),
                 _ => return Err(format!("line {number}: unknown kind '{kind}'")),
             };
             if let Some(twin) = lines.iter().find(|l| l.pattern == pattern && l.listed.is_some() == listed.is_some()) {
                 return Err(format!("line {number}: {pattern} stands in line {} too", twin.number));
             }
-            lines.push(Line { number, pattern: pattern.to_string(), listed, sets, reason });
+            let newer = kind == "newer";
+            lines.push(Line { number, pattern: pattern.to_string(), listed, newer, sets, reason });
         }
         Ok(Self { lines, ours: ours.to_path_buf() })
     }
@@ -103,6 +109,7 @@ impl TruthList {
         Verdict {
             listed: line.and_then(|line| line.listed),
             reason: line.map(|line| line.reason.clone()).unwrap_or_default(),
+            newer: covering().any(|line| line.newer),
             sets: covering().flat_map(|line| line.sets.clone()).collect(),
             ours: self.ours.join(name.replace("::", "/")),
         }

@@ -25,6 +25,9 @@ const SNAPSHOT_VERSION: i32 = 3;
 /// Looks for the answer to a create that got none, at least.
 const MIN_CREATE_RETRIES: u32 = 8;
 
+/// How long a commit that is done waits for its hints.
+const HINT_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The property with the greatest sequence number of a table (`spec/metadata.md 7.3` 12).
 const MAX_SEQUENCE_NUMBER: &str = "sequence.generation.max-sequence-number";
 
@@ -78,12 +81,15 @@ impl TableCommit {
         let deadline = self.options.timeout.map(|timeout| Instant::now() + timeout);
         let (mut outcome, mut progress) = (CommitOutcome::default(), Progress::default());
         let result = self.attempts(draft, deadline, &mut progress, &mut outcome).await;
-        // What is not referred to by now is of no use. Files that may be referred to were handed over.
-        if let Some(merged) = progress.merged {
-            merged.files.own.remove().await;
-        }
-        if let Some(delta) = progress.delta {
-            delta.files.own.remove().await;
+        // What is not referred to by now is of no use. Files that may be referred to were handed over. Dropped, they go in
+        // the background: a store that did not answer in time is not waited for again.
+        if !deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if let Some(merged) = &progress.merged {
+                merged.files.own.remove().await;
+            }
+            if let Some(delta) = &progress.delta {
+                delta.files.own.remove().await;
+            }
         }
         outcome.snapshots.extend(result?);
         fault::point("commit-done");
@@ -107,7 +113,8 @@ impl TableCommit {
                     if let Some(safe) = &mut *self.safe_snapshot.lock() {
                         *safe = snapshot.id.max(*safe);
                     }
-                    self.write_hints(&snapshot).await;
+                    let _ = tokio::time::timeout(HINT_PATIENCE, self.write_hints(&snapshot)).await;
+                    fault::point("hint-written");
                     return Ok(Some(snapshot));
                 }
                 Ok(Step::Nothing) => return Ok(None),
@@ -157,7 +164,9 @@ impl TableCommit {
             Ok(Prepared::Snapshot(snapshot)) => snapshot,
             Ok(Prepared::End(step)) => return Ok(step),
             Err(error) => {
-                files.own.remove().await;
+                if !deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    files.own.remove().await;
+                }
                 return Err(error);
             }
         };
@@ -495,16 +504,15 @@ impl TableCommit {
     async fn write_hints(&self, snapshot: &Snapshot) {
         let files = self.table.files();
         let latest = files.snapshot_dir().join("LATEST");
-        for _ in 0..3 {
+        for retry in 0..3 {
             if files.overwrite(&latest, snapshot.id.to_string()).await.is_ok() {
                 break;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(self.pause(retry)).await;
         }
         if snapshot.id == 1 {
             let _ = files.overwrite(&files.snapshot_dir().join("EARLIEST"), snapshot.id.to_string()).await;
         }
-        fault::point("hint-written");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::scope::Scope;
@@ -74,7 +74,7 @@ impl Base {
     pub(super) async fn entries(&self, table: &Table, scope: &Scope) -> Result<Vec<Arc<ManifestEntries>>> {
         let kept = scope.manifests(&self.manifests)?;
         let metas = self.manifests.iter().zip(kept).filter(|(_, kept)| *kept).map(|(meta, _)| meta);
-        let reads: Vec<_> = metas.map(|meta| self.manifest(table, meta, scope).boxed()).collect();
+        let reads: Vec<_> = metas.map(|meta| self.manifest(table, meta, scope)).collect();
         futures::stream::iter(reads).buffered(CONCURRENCY).try_collect().await
     }
 

@@ -21,6 +21,8 @@ mod base;
 mod changes;
 mod conflicts;
 pub mod fault;
+#[cfg(test)]
+mod history;
 mod index;
 mod merge;
 mod new_files;

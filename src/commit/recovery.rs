@@ -45,17 +45,18 @@ impl TableCommit {
         let Some(latest) = self.latest(None).await? else { return Ok(None) };
         let oldest = self.safe_snapshot.lock().map_or(1, |safe| safe.saturating_add(1)).max(1);
         let snapshots = self.table.snapshots();
-        let finds = (oldest..=latest.id).rev().map(|id| {
-            let snapshots = snapshots.clone();
-            async move { snapshots.find(id).await }
-        });
-        let mut finds = futures::stream::iter(finds).buffered(CONCURRENCY);
-        while let Some(snapshot) = finds.try_next().await? {
-            match snapshot {
-                Some(snapshot) if snapshot.commit_user == self.user => return Ok(Some(snapshot)),
-                Some(_) => {}
-                None => break,
+        let mut next = latest.id;
+        while next >= oldest {
+            let first = oldest.max(next - CONCURRENCY as i64 + 1);
+            let finds: Vec<_> = (first..=next).rev().map(|id| snapshots.find(id)).collect();
+            for found in futures::future::try_join_all(finds).await? {
+                match found {
+                    Some(snapshot) if snapshot.commit_user == self.user => return Ok(Some(snapshot)),
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
             }
+            next = first - 1;
         }
         Ok(None)
     }
@@ -69,11 +70,9 @@ impl TableCommit {
             }
         }
         let files = self.table.files();
-        let missing = futures::stream::iter(paths)
-            .map(|path| async move { Ok::<_, Error>((!files.exists(&path).await?).then_some(path)) })
-            .buffered(CONCURRENCY)
-            .try_filter_map(async |missing| Ok(missing));
-        let missing: Vec<Path> = missing.try_collect().await?;
+        let asked: Vec<_> = paths.iter().map(|path| files.exists(path)).collect();
+        let there: Vec<bool> = futures::stream::iter(asked).buffered(CONCURRENCY).try_collect().await?;
+        let missing: Vec<&Path> = paths.iter().zip(there).filter(|(_, there)| !there).map(|(path, _)| path).collect();
         match missing.first() {
             None => Ok(()),
             Some(path) => Err(Error::not_found(format!(
@@ -119,12 +118,9 @@ impl TableCommit {
                 }
             }
             let files = self.table.files();
-            futures::stream::iter(paths)
-                .for_each_concurrent(CONCURRENCY, |path| async move {
-                    // Quietly: the failure that led here is the one to report.
-                    let _ = files.delete(&path).await;
-                })
-                .await;
+            let deletes: Vec<_> = paths.iter().map(|path| files.delete(path)).collect();
+            // Quietly: the failure that led here is the one to report.
+            let _: Vec<Result<()>> = futures::stream::iter(deletes).buffered(CONCURRENCY).collect().await;
             Ok(())
         };
         Box::pin(result).await.map_err(|error| self.table.at(error))

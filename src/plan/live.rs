@@ -33,16 +33,23 @@ pub async fn live_files(table: &Arc<Table>, snapshot: &Snapshot, request: LiveRe
     if request.deletions { planner.attach_deletions(snapshot, files).await } else { Ok(files) }
 }
 
-/// The manifests of `snapshot`, in their order: those of everything before it, then those of what it changed.
+/// The manifests of `snapshot`: those of everything before it, of what it changed, and of its changelog.
 ///
 /// # Errors
 /// Errors of the store and of the files' bytes name the file.
-pub async fn manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
-    let (base, delta) = futures::try_join!(
+pub async fn all_manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
+    let changelog = async {
+        match &snapshot.changelog_manifest_list {
+            Some(name) => read_manifest_list(table, name, snapshot.changelog_manifest_list_size).await,
+            None => Ok(Arc::default()),
+        }
+    };
+    let (base, delta, changelog) = futures::try_join!(
         read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        changelog
     )?;
-    Ok(base.iter().chain(delta.iter()).cloned().collect())
+    Ok(base.iter().chain(delta.iter()).chain(changelog.iter()).cloned().collect())
 }
 
 /// The index files of `snapshot`.

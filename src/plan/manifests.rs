@@ -111,6 +111,28 @@ impl<'a> Planner<'a> {
         Ok(metas)
     }
 
+    /// Counts manifests that are looked at.
+    pub(super) fn count_manifests(&mut self, manifests: usize) {
+        self.counters.manifests += manifests;
+    }
+
+    /// What was looked at.
+    pub(super) fn into_counters(self) -> PlanCounters {
+        self.counters
+    }
+
+    /// Leaves out files none of whose rows can satisfy the filters, where rows are not merged.
+    pub(super) async fn prune_unmerged(&mut self, files: Vec<PlannedFile>) -> Result<Vec<PlannedFile>> {
+        let schemas = self.schemas(&files).await?;
+        let (schema, filters) = (&self.request.schema, &self.request.filters);
+        let Some(pruner) = StatsPruner::try_new(&self.schema, schemas, schema, filters, StatsSource::Values)? else {
+            return Ok(files);
+        };
+        let keep = pruner.keep(&files)?;
+        self.counters.pruned_by_value += keep.iter().filter(|keep| !**keep).count();
+        Ok(retain(files, &keep))
+    }
+
     /// Leaves out manifests whose partitions, buckets or levels are all outside of what is asked.
     pub(super) fn prune_manifests(&mut self, metas: Vec<ManifestMeta>) -> Result<Vec<ManifestMeta>> {
         let kept = super::partition::manifests_in(&self.partitions, &metas)?;

@@ -16,6 +16,7 @@
 mod bucket;
 mod columns;
 mod file_index;
+mod incremental;
 pub mod live;
 mod manifests;
 mod partition;
@@ -33,6 +34,7 @@ use roaring::RoaringBitmap;
 
 pub use columns::ColumnGroup;
 pub use file_index::{IndexFilter, IndexPruning};
+pub use incremental::{plan_changes, without_shared};
 pub use manifests::plan_scan;
 pub(crate) use manifests::{manifest_key, read_index_manifest, read_manifest_file, read_manifest_list};
 pub use prune::StatsPruner;
@@ -226,4 +228,24 @@ pub struct PlanCounters {
     pub fan_in: usize,
     /// How long planning took.
     pub elapsed: Duration,
+}
+
+impl PlanCounters {
+    /// Adds what another part of a plan looked at.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.manifests += other.manifests;
+        self.manifests_skipped += other.manifests_skipped;
+        self.manifests_cached += other.manifests_cached;
+        self.entries += other.entries;
+        self.deleted += other.deleted;
+        self.pruned_by_partition += other.pruned_by_partition;
+        self.pruned_by_bucket += other.pruned_by_bucket;
+        self.skipped_by_level += other.skipped_by_level;
+        self.skipped_by_time += other.skipped_by_time;
+        self.pruned_by_key += other.pruned_by_key;
+        self.pruned_by_value += other.pruned_by_value;
+        self.pruned_by_index += other.pruned_by_index;
+        self.broken_indexes += other.broken_indexes;
+        self.postponed += other.postponed;
+    }
 }

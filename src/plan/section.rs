@@ -18,7 +18,7 @@ pub enum SectionKind {
 }
 
 /// Files of one bucket whose keys overlap, and no other file's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Section {
     /// How versions become rows.
     pub kind: SectionKind,

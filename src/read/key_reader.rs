@@ -130,6 +130,7 @@ impl MergeRules {
             ignore_retracts: options.ignore_delete
                 && matches!(engine, MergeEngine::Deduplicate | MergeEngine::FirstRow),
             lookup_merge: options.needs_lookup() && engine != MergeEngine::FirstRow,
+            keep_retracts: false,
         }
     }
 
@@ -137,7 +138,7 @@ impl MergeRules {
     pub fn cache_key(&self, table: &Table, section: &Section) -> String {
         use std::fmt::Write;
         let mut key = format!(
-            "live:{}:{:?}:{:?}:{:?}:{}:{}:{}:{}",
+            "live:{}:{:?}:{:?}:{:?}:{}:{}:{}:{}:{}",
             table.files().root().as_str(),
             section.kind,
             self.keys.iter().map(|field| field.id).collect::<Vec<_>>(),
@@ -145,7 +146,8 @@ impl MergeRules {
             self.sequence_descending,
             self.snapshot_ordering,
             self.ignore_retracts,
-            self.lookup_merge
+            self.lookup_merge,
+            self.keep_retracts
         );
         for file in &section.files {
             // Writing to a String does not fail.

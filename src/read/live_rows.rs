@@ -25,6 +25,17 @@ impl FileRows {
         }
     }
 
+    /// Those of the rows that are not among `others`, which are rows of the same file.
+    #[must_use]
+    pub fn without(&self, others: &Self) -> Self {
+        match (self, others) {
+            (Self::None, _) | (_, Self::All) => Self::None,
+            (own, Self::None) => own.clone(),
+            (Self::All, Self::Some(others)) => Self::from_mask(!others),
+            (Self::Some(own), Self::Some(others)) => Self::from_mask(own & &!others),
+        }
+    }
+
     /// How many of `rows` rows are live.
     pub fn count(&self, rows: u64) -> u64 {
         match self {

@@ -43,6 +43,8 @@ pub struct MergeRules {
     pub ignore_retracts: bool,
     /// Of the levels above 0 only the lowest that has a key counts (`spec/data.md 4.3`).
     pub lookup_merge: bool,
+    /// A newest version that retracts is live like any other: the reader tells what it is.
+    pub keep_retracts: bool,
 }
 
 /// Opens the files of a section as streams of their key columns.
@@ -523,7 +525,7 @@ impl Resolving<'_> {
         for ((chunk, stretch), winner) in chunks.iter().zip(stretches).zip(winner) {
             let file = &mut self.files[chunk.file];
             let mut live = winner;
-            if let Some(retracts) = &chunk.retracts {
+            if let Some(retracts) = chunk.retracts.as_ref().filter(|_| !self.rules.keep_retracts) {
                 for (live, retract) in live.iter_mut().zip(&retracts[stretch.start..stretch.end]) {
                     *live &= !retract;
                 }
@@ -584,7 +586,8 @@ impl Resolving<'_> {
                 }
                 let group = decision.group[index][offset];
                 if group == UNCONTESTED {
-                    let live = !chunk.retracts.as_ref().is_some_and(|retract| retract[row]);
+                    let retracts = chunk.retracts.as_ref().is_some_and(|retract| retract[row]);
+                    let live = !retracts || self.rules.keep_retracts;
                     self.dead += u64::from(!live);
                     file.set_live(position, live);
                 } else {

@@ -294,6 +294,7 @@ fn rules(key: KeyType, by_field: bool, descending: bool, ignore_retracts: bool, 
         snapshot_ordering: false,
         ignore_retracts,
         lookup_merge,
+        keep_retracts: false,
     }
 }
 

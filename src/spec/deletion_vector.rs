@@ -253,13 +253,11 @@ fn left_over(bytes: &[u8]) -> Error {
 }
 
 /// Writes the portable form, with runs where they are shorter, as Java does.
-fn write_bitmap(bitmap: &RoaringBitmap, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn write_bitmap(bitmap: &RoaringBitmap, out: &mut Vec<u8>) -> Result<()> {
     let mut bitmap = bitmap.clone();
     bitmap.optimize();
     out.reserve(bitmap.serialized_size());
-    bitmap
-        .serialize_into(out)
-        .map_err(|source| Error::internal("the bitmap of a deletion vector can't be written").with_source(source))
+    bitmap.serialize_into(out).map_err(|source| Error::internal("a bitmap can't be written").with_source(source))
 }
 
 /// The bytes of an index file with the vectors of the named data files, and where they lie in it.

@@ -96,6 +96,8 @@ fn local_time(parts: &[u32]) -> Option<NaiveDateTime> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A tag that Java 1.4 wrote.
@@ -151,6 +153,23 @@ mod tests {
             let json = String::from_utf8(tag.to_json().unwrap()).unwrap();
             assert!(json.ends_with(text), "{json}");
             assert_eq!(TagDocument::from_json(json.as_bytes()).unwrap(), tag);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn from_json_when_bytes_flip_then_error_or_a_tag_that_is_written_again(
+            flips in prop::collection::vec((0..KEPT.len(), 0..8), 1..4),
+        ) {
+            let mut bytes = KEPT.as_bytes().to_vec();
+            for (at, bit) in flips {
+                bytes[at] ^= 1u8 << bit;
+            }
+            if let Ok(tag) = TagDocument::from_json(&bytes) {
+                prop_assert_eq!(TagDocument::from_json(&tag.to_json().unwrap()).unwrap(), tag);
+            }
         }
     }
 }

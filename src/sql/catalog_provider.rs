@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::branches::OtherBranch;
 use super::bridge;
+use super::changes::{AUDIT_LOG, BINLOG, ChangeTable};
 use super::hints::{OPTIONS_MARK, split_options, take_static_partition};
 use super::pins::SnapshotPins;
 use super::provider::{LakeTable, READ_OPTIMIZED};
@@ -273,6 +274,8 @@ fn system_provider(name: &str, state: TableState) -> crate::error::Result<Arc<dy
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
         ROW_TRACKING => return Ok(Arc::new(LakeTable::with_state(state).with_row_ids()?)),
+        AUDIT_LOG => return Ok(Arc::new(ChangeTable::audit_log(state))),
+        BINLOG => return Ok(Arc::new(ChangeTable::binlog(state))),
         READ_OPTIMIZED => return Ok(Arc::new(LakeTable::with_state(state).read_optimized())),
         _ => {}
     }

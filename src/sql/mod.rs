@@ -14,6 +14,7 @@ mod bridge;
 mod case;
 mod catalog_provider;
 mod catalogs;
+mod changes;
 mod coercion;
 mod constructors;
 mod ddl;

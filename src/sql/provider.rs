@@ -12,13 +12,13 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_expr::utils::{Guarantee, LiteralGuarantee};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::branches::OtherBranch;
-use super::scan::LakeScanExec;
-use super::scan::unit::UnitFactory;
+use super::changes::{ChangesAsked, changed_rows, without_retracts};
+use super::scan::unit::SystemColumns;
+use super::scan::{Asked, lake_scan};
 use super::travel::{TableState, zone_of};
 use super::write::Insert;
 use super::zone;
@@ -98,7 +98,7 @@ impl LakeTable {
     /// below hold rows that the vectors of the highest one make room for, so that only level 0 is left out
     /// (`spec/observed.md`, Reading). A table without keys is read whole.
     pub(crate) fn read_optimized(self) -> Self {
-        Self { read_optimized: true, ..self }
+        Self { read_optimized: true, constraints: Constraints::default(), ..self }
     }
 
     /// The same rows with their ids: `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns (`t$row_tracking`).
@@ -111,6 +111,11 @@ impl LakeTable {
         }
         let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
         Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
+    }
+
+    /// Whether this is `t$ro`.
+    pub(crate) fn is_read_optimized(&self) -> bool {
+        self.read_optimized
     }
 
     /// The table together with another of its branches.
@@ -162,26 +167,37 @@ impl LakeTable {
         table: &Arc<Table>,
         snapshot: Option<Arc<Snapshot>>,
         request: &ScanRequest,
-        wanted: &Wanted<'_>,
+        asked: &Asked<'_>,
     ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
-        let named = |error| table.at(error);
-        let Wanted { state, projection, limit } = *wanted;
-        let plan = Arc::new(Box::pin(plan_scan(table, snapshot, request)).await.map_err(named)?);
-        let config = state.config_options();
-        let mut parquet = state.default_table_options().parquet.clone();
-        let pins_key =
-            request.filters.iter().flat_map(LiteralGuarantee::analyze).any(|found| {
-                found.guarantee == Guarantee::In && table.schema().primary_keys.contains(&found.column.name)
-            });
-        // Few rows of many: the key is decoded first, the other columns only for the rows that are left.
-        parquet.global.pushdown_filters |= pins_key;
-        let factory = UnitFactory::try_new(Arc::clone(table), self.row_ids, state.runtime_env(), parquet);
-        let factory = Arc::new(factory.map_err(named)?);
-        let units = factory.units(&plan, projection.map(Vec::as_slice), limit).await.map_err(named)?;
-        let files = plan.scanned().count();
-        let parts = plan.scanned_bytes() / (config.optimizer.repartition_file_min_size as u64).max(1);
-        let partitions = state.config().target_partitions().min(files.max(parts as usize)).max(1);
-        Ok(Arc::new(LakeScanExec::new(Arc::clone(table), plan, factory, units, partitions, limit)))
+        let plan = Box::pin(plan_scan(table, snapshot, request)).await.map_err(|error| table.at(error))?;
+        lake_scan(table, plan, request, asked).await
+    }
+
+    /// The rows that changes brought: those that were inserted, and updated ones as they are after it. What was deleted and how
+    /// updated rows were before is told by `$audit_log` (`spec/observed.md`, Merge engines).
+    async fn changes(
+        &self,
+        changes: &Changes,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let unsupported = |what: &str| -> datafusion::error::DataFusionError {
+            let what = format!("changes between snapshots can't be read of {what}");
+            self.table().at(Error::unsupported(what)).into()
+        };
+        if self.other.is_some() {
+            return Err(unsupported("a table that is read together with another branch; name the branch"));
+        }
+        if self.row_ids || self.read_optimized {
+            return Err(unsupported("$row_tracking and $ro; read the table itself"));
+        }
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let columns = projection.map_or(all.as_slice(), Vec::as_slice);
+        let asked = ChangesAsked { state, columns, filters, sequence: false, ordered: false };
+        let rows = Box::pin(changed_rows(self.table(), changes, &asked)).await?;
+        // A limit must not count the rows that are left out here: the engine's own limit stands above.
+        without_retracts(rows)
     }
 
     /// The partitions that a branch has, of those that the filters of `request` on partitions leave: a partition none of
@@ -209,13 +225,6 @@ impl LakeTable {
             && !filter.is_volatile()
             && columns.iter().all(|column| self.table().schema().partition_keys.contains(&column.name))
     }
-}
-
-/// What the engine asks of a scan beside the rows.
-struct Wanted<'a> {
-    state: &'a dyn Session,
-    projection: Option<&'a Vec<usize>>,
-    limit: Option<usize>,
 }
 
 #[async_trait]
@@ -254,12 +263,7 @@ impl TableProvider for LakeTable {
         let (from, other_snapshot) = Box::pin(self.read_from(state, &options)).await?;
         let (snapshot, created_since) = match from {
             ReadFrom::State { snapshot, created_since } => (snapshot, created_since),
-            ReadFrom::Changes(Changes::Nothing) => (None, None),
-            ReadFrom::Changes(_) => {
-                return Err(self
-                    .table()
-                    .at(Error::unsupported("reading changes between snapshots is not supported in this version")))?;
-            }
+            ReadFrom::Changes(changes) => return self.changes(&changes, state, projection, filters).await,
         };
         let created_since = created_since.map(|since| zone::wall_clock(since, &zone_of(state))).transpose()?;
         let df_schema = DFSchema::try_from(Arc::clone(&self.schema))?;
@@ -278,17 +282,18 @@ impl TableProvider for LakeTable {
             created_since,
             except: None,
         };
-        let wanted = Wanted { state, projection, limit };
+        let columns = if self.row_ids { SystemColumns::RowIds } else { SystemColumns::None };
+        let asked = Asked { state, projection: projection.map(Vec::as_slice), limit, columns, ordered: false };
         let Some(other) = &self.other else {
-            return Ok(Box::pin(self.scan_branch(self.table(), snapshot, &request, &wanted)).await?);
+            return Ok(Box::pin(self.scan_branch(self.table(), snapshot, &request, &asked)).await?);
         };
         let own = (self.table(), snapshot);
         let others = (&other.table, other_snapshot);
         let (first, second) = if other.wins { (others, own) } else { (own, others) };
         let partitions = Box::pin(self.partitions_of(first.0, first.1.clone(), &request)).await?;
         let rest = ScanRequest { except: Some(Arc::new(partitions)), ..request.clone() };
-        let first = Box::pin(self.scan_branch(first.0, first.1, &request, &wanted)).await?;
-        let second = Box::pin(self.scan_branch(second.0, second.1, &rest, &wanted)).await?;
+        let first = Box::pin(self.scan_branch(first.0, first.1, &request, &asked)).await?;
+        let second = Box::pin(self.scan_branch(second.0, second.1, &rest, &asked)).await?;
         UnionExec::try_new(vec![first, second])
     }
 
@@ -331,7 +336,7 @@ impl TableProvider for LakeTable {
         }
         let options = self.state.options(state)?;
         let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
-        Ok(insert.plan(state, input)?)
+        Ok(Box::pin(insert.plan(state, input)).await?)
     }
 }
 

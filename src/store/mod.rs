@@ -17,6 +17,8 @@
 mod access;
 pub mod branches;
 pub mod cache;
+#[cfg(test)]
+pub(crate) mod chaos;
 pub mod consumers;
 mod documents;
 pub mod files;

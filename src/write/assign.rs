@@ -85,6 +85,12 @@ impl Assigner {
         Ok(())
     }
 
+    /// Takes over how many keys the buckets of a partition hold, whichever those are.
+    pub(crate) fn add_counts(&mut self, partition: &Arc<[u8]>, counts: HashMap<i32, u64>) {
+        let state = PartitionHashes { counts, ..PartitionHashes::default() };
+        self.partitions.entry(Arc::clone(partition)).or_insert(state);
+    }
+
     /// The bucket of a key.
     ///
     /// # Errors

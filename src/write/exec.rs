@@ -20,6 +20,7 @@ use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ExecutionPlanProperties};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -32,6 +33,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::CommitMessage;
 use super::bucket::{AppendBucket, KeyBucket};
+use super::cross_partition::{LakeKeyLocationExec, key_location_schema};
 use super::merge::KeyRows;
 use super::mode::BucketMode;
 use super::prepare::{LakePrepareExec, Partitions};
@@ -72,18 +74,26 @@ impl LakeWriteExec {
 
     /// The nodes that write the rows of `input`, whose columns are those of the table (and kinds, see
     /// [`WriteTarget::try_new`]), with `partitions` writers at most: prepare, deal out and sort as the table needs, write.
+    /// `keys` are the keys that the table holds ([`super::key_location_schema`]), which tables of
+    /// [`BucketMode::CrossPartition`] need; none for one whose rows are all replaced.
     ///
     /// # Errors
     /// Internal when the nodes can't be put together.
     pub fn plan(
         input: Arc<dyn ExecutionPlan>,
+        keys: Option<Arc<dyn ExecutionPlan>>,
         target: &Arc<WriteTarget>,
         slot: &Arc<RunSlot>,
         partitions: usize,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let prepared = LakePrepareExec::new(input, Arc::clone(target), Arc::clone(slot));
         let mut plan: Arc<dyn ExecutionPlan> = Arc::new(prepared);
-        let several = plan.output_partitioning().partition_count() > 1;
+        if target.mode() == BucketMode::CrossPartition {
+            let keys = keys.unwrap_or_else(|| Arc::new(EmptyExec::new(key_location_schema(target))));
+            let [by_rows, by_keys] = LakeKeyLocationExec::orderings(target);
+            let (rows, keys) = (sorted_into_one(plan, by_rows), sorted_into_one(keys, by_keys));
+            plan = Arc::new(LakeKeyLocationExec::new(rows, keys, Arc::clone(target), Arc::clone(slot)));
+        }
         match distribution(target) {
             Distribution::KeyPartitioned(exprs) if partitions > 1 => {
                 plan = Arc::new(RepartitionExec::try_new(plan, Partitioning::Hash(exprs, partitions))?);
@@ -92,18 +102,22 @@ impl LakeWriteExec {
                 }
             }
             Distribution::UnspecifiedDistribution => {}
-            _ => match ordering(target) {
-                Some(ordering) => {
-                    plan = Arc::new(SortExec::new(ordering.clone(), plan).with_preserve_partitioning(several));
-                    if several {
-                        plan = Arc::new(SortPreservingMergeExec::new(ordering, plan));
-                    }
-                }
-                None if several => plan = Arc::new(CoalescePartitionsExec::new(plan)),
-                None => {}
-            },
+            _ => plan = sorted_into_one(plan, ordering(target)),
         }
         Ok(Arc::new(Self::new(plan, Arc::clone(target), Arc::clone(slot))))
+    }
+}
+
+/// All rows in one stream, in this order.
+fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
+    let several = plan.output_partitioning().partition_count() > 1;
+    match ordering {
+        Some(ordering) => {
+            let sorted = Arc::new(SortExec::new(ordering.clone(), plan).with_preserve_partitioning(several));
+            if several { Arc::new(SortPreservingMergeExec::new(ordering, sorted)) } else { sorted }
+        }
+        None if several => Arc::new(CoalescePartitionsExec::new(plan)),
+        None => plan,
     }
 }
 

@@ -16,6 +16,7 @@ mod assign;
 mod bucket;
 mod check;
 mod context;
+mod cross_partition;
 mod data_file;
 mod default;
 mod exec;
@@ -34,6 +35,7 @@ mod target;
 
 pub use check::{BadRow, RowCheck};
 pub use context::{DataFileContext, FileNames};
+pub use cross_partition::{LakeKeyLocationExec, key_location_schema};
 pub use data_file::FileKind;
 pub use default::default_value;
 pub use exec::{LakeWriteExec, message_schema};

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use super::assign::{Assigner, DynamicBuckets};
 use super::check::RowCheck;
+use super::data_file::check_files;
 use super::default::default_value;
 use super::existing::ExistingBuckets;
 use super::mode::{BucketMode, check_writable};
@@ -75,6 +76,7 @@ impl WriteTarget {
         let rows = Arc::new(Schema::new(fields));
         let has_key = table.schema().has_primary_key();
         let options = Arc::new(WriteOptions::new(table.settings(), has_key).map_err(named)?);
+        check_files(&table, &options).map_err(named)?;
         let user = user.to_owned();
         Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
     }
@@ -129,6 +131,12 @@ impl WriteTarget {
 
     pub(crate) fn key_columns(&self) -> Vec<usize> {
         positions(&self.table, &self.table.schema().trimmed_primary_keys())
+    }
+
+    /// The whole primary key, partition columns among it where it names them.
+    pub(crate) fn primary_key_columns(&self) -> Vec<usize> {
+        let schema = self.table.schema();
+        schema.primary_keys.iter().filter_map(|key| schema.index_of(key)).collect()
     }
 
     pub(crate) fn bucket_key_columns(&self) -> Vec<usize> {
@@ -332,6 +340,20 @@ impl WriteRun {
     pub(super) fn append_writer(&self, partition: &Arc<[u8]>, bucket: i32, first: i64) -> Result<RollingWriter> {
         let kind = FileKind::Append { source: FileSource::Append, first_sequence: first, columns: None };
         RollingWriter::new(self.files_of(partition, bucket)?, kind)
+    }
+
+    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`). Buckets count as
+    /// full by the rows of their files: keys are no more than those.
+    pub(crate) async fn assign_bucket(&self, partition: &[u8], hash: i32) -> Result<i32> {
+        let Some(assigner) = &self.assigner else {
+            return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
+        };
+        let existing = self.existing().await?;
+        let mut assigner = assigner.lock().await;
+        if !assigner.knows(partition) {
+            assigner.add_counts(&Arc::from(partition), existing.rows_of(partition));
+        }
+        assigner.assign(partition, hash, &self.hashes)
     }
 
     pub(crate) fn assigner(&self) -> Option<&tokio::sync::Mutex<Assigner>> {

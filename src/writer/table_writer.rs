@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
 use crate::table::Table;
-use crate::write::{CommitMessage, LakeWriteExec, RunLegacy, RunSlot, WriteRun, WriteTarget};
+use crate::write::{BucketMode, CommitMessage, LakeWriteExec, RunLegacy, RunSlot, WriteRun, WriteTarget};
 
 /// Batches that wait to be taken by a writer.
 const WAITING: usize = 2;
@@ -85,6 +85,11 @@ impl TableWriter {
         with_kinds: bool,
     ) -> Result<Self> {
         let target = WriteTarget::try_new(Arc::clone(table), replaces, with_kinds, user)?;
+        if target.mode() == BucketMode::CrossPartition && !replaces {
+            return Err(table.at(Error::unsupported(
+                "a table whose keys move between partitions is written by INSERT, which looks up where keys lie",
+            )));
+        }
         let mut fields: Vec<Arc<Field>> = target.table_schema().fields().iter().map(Arc::clone).collect();
         // NULLs are looked for when rows are written, with an error that names the column.
         fields.iter_mut().for_each(|field| *field = Arc::new(field.as_ref().clone().with_nullable(true)));
@@ -162,7 +167,7 @@ impl TableWriter {
         };
         slot.set(Arc::clone(&run));
         let partitions = context.session_config().target_partitions();
-        let mut plan = LakeWriteExec::plan(Arc::new(source), &self.target, &slot, partitions)?;
+        let mut plan = LakeWriteExec::plan(Arc::new(source), None, &self.target, &slot, partitions)?;
         if plan.output_partitioning().partition_count() > 1 {
             plan = Arc::new(CoalescePartitionsExec::new(plan));
         }

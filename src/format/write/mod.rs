@@ -14,12 +14,16 @@
 //!
 //! May import: `error`, `options`, `spec`.
 
+mod avro;
 mod int96;
+mod orc;
+mod orc_footer;
 mod parquet;
 mod parquet_schema;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -34,6 +38,7 @@ use object_store::path::Path;
 use tokio::io::AsyncWriteExt;
 
 use self::sink::Sink;
+pub(crate) use self::types::check_types;
 use super::FileFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::WriteOptions;
@@ -89,9 +94,11 @@ impl FileWrite {
     pub fn open(self) -> Result<FileWriter> {
         let path = self.path.to_string();
         let sink = Sink::default();
+        check_types(self.format, &self.fields)?;
         let encoder: Box<dyn Encoder> = match self.format {
-            FileFormat::Parquet => Box::new(parquet::ParquetEncoder::new(&self, sink.clone())?),
-            other => return Err(unwritable(other).with("file", path)),
+            FileFormat::Avro => Box::new(avro::AvroEncoder::new(&self, sink.clone())?),
+            FileFormat::Orc => Box::new(orc::OrcEncoder::new(&self, sink.clone())?),
+            _ => Box::new(parquet::ParquetEncoder::new(&self, sink.clone())?),
         };
         let upload = BufWriter::with_capacity(self.store, self.path, PART).with_max_concurrency(PARTS_AT_ONCE);
         Ok(FileWriter {
@@ -105,13 +112,6 @@ impl FileWrite {
             reservation: self.reservation,
         })
     }
-}
-
-fn unwritable(format: FileFormat) -> Error {
-    Error::unsupported(format!(
-        "files of the format '{}' can't be written; use ALTER TABLE .. SET ('file.format'='parquet')",
-        format.name()
-    ))
 }
 
 /// Writes one file.

@@ -50,7 +50,12 @@ impl ContainerWriter {
         self.file.len() + self.block.len()
     }
 
-    /// The bytes of the file.
+    /// Takes the bytes that are complete, for a file that is sent while it grows; [`Self::size`] counts what is left.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.file)
+    }
+
+    /// The bytes of the file that were not taken.
     pub(crate) fn finish(mut self) -> Result<Vec<u8>> {
         if self.rows > 0 {
             self.end_block()?;

@@ -11,7 +11,9 @@ use std::ops::Range;
 
 use roaring::RoaringBitmap;
 
+use super::distinct::Ranked;
 use super::input::Input;
+use super::output::{length_of, put_length, put_rows};
 use super::predicate::IndexPredicate;
 use super::value::{Key, ValueType};
 use super::{all_rows, check_rows};
@@ -24,9 +26,6 @@ pub(super) fn answer(
     predicate: &IndexPredicate,
     rows: u32,
 ) -> Result<Option<RoaringBitmap>> {
-    if matches!(values, ValueType::Bytes | ValueType::Decimal { .. }) {
-        return Ok(None);
-    }
     if matches!(predicate, IndexPredicate::Range(..)) {
         return Ok(None);
     }
@@ -170,4 +169,145 @@ fn read_blocks<'a>(payload: &'a [u8], values: ValueType, mut input: Input<'a>) -
         firsts.push((first, base + start..base + end));
     }
     Ok((Entries::Blocks { firsts }, area))
+}
+
+/// How a bitmap index is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Version 1.
+    Flat,
+    /// Version 2, with blocks of so many bytes at most.
+    Blocks(usize),
+}
+
+/// The bitmap index of these values. Bitmaps follow each other in the order of their values; Java's in none.
+pub(super) fn write(values: ValueType, ranked: &Ranked, layout: Layout) -> Result<Vec<u8>> {
+    let rows = RowsByRank::new(ranked);
+    let (mut area, mut entries) = (Vec::new(), Vec::with_capacity(ranked.keys.len()));
+    let nulls = if rows.nulls.is_empty() { None } else { Some(put_rows_of(&rows.nulls, &mut area)?) };
+    for rank in 0..ranked.keys.len() {
+        entries.push(put_rows_of(rows.of(rank), &mut area)?);
+    }
+    let mut out = vec![if layout == Layout::Flat { 1 } else { 2 }];
+    put_length(ranked.rows(), &mut out)?;
+    put_length(ranked.keys.len(), &mut out)?;
+    out.push(nulls.is_some().into());
+    if let Some(place) = nulls {
+        out.extend(place.offset.to_be_bytes());
+        if layout != Layout::Flat {
+            // The length counts even where the row stands in place of the bitmap.
+            put_length(place.length, &mut out)?;
+        }
+    }
+    match layout {
+        Layout::Flat => {
+            for (key, place) in ranked.keys.iter().zip(&entries) {
+                values.write(key, &mut out)?;
+                out.extend(place.offset.to_be_bytes());
+            }
+        }
+        Layout::Blocks(size) => put_blocks(values, ranked, &entries, size, &mut out)?,
+    }
+    out.extend(area);
+    Ok(out)
+}
+
+/// The heads of the blocks, then the blocks.
+fn put_blocks(values: ValueType, ranked: &Ranked, entries: &[Place], size: usize, out: &mut Vec<u8>) -> Result<()> {
+    let (mut heads, mut count, mut blocks) = (Vec::new(), 0, Vec::new());
+    let (mut block, mut block_entries) = (Vec::new(), 0);
+    let mut entry = Vec::new();
+    let end_block = |block: &mut Vec<u8>, block_entries: &mut usize, blocks: &mut Vec<u8>| -> Result<()> {
+        put_length(*block_entries, blocks)?;
+        blocks.append(block);
+        *block_entries = 0;
+        Ok(())
+    };
+    for (key, place) in ranked.keys.iter().zip(entries) {
+        entry.clear();
+        values.write(key, &mut entry)?;
+        let key_length = entry.len();
+        entry.extend(place.offset.to_be_bytes());
+        let length = if place.offset < 0 { -1 } else { length_of(place.length)? };
+        entry.extend(length.to_be_bytes());
+        // A block counts the 4 bytes of its number of entries. An entry that is longer than a block has one for itself.
+        if block_entries > 0 && 4 + block.len() + entry.len() > size {
+            end_block(&mut block, &mut block_entries, &mut blocks)?;
+        }
+        if block_entries == 0 {
+            heads.extend_from_slice(entry.get(..key_length).unwrap_or_default());
+            put_length(blocks.len(), &mut heads)?;
+            count += 1;
+        }
+        block.extend_from_slice(&entry);
+        block_entries += 1;
+    }
+    if block_entries > 0 {
+        end_block(&mut block, &mut block_entries, &mut blocks)?;
+    }
+    put_length(count, out)?;
+    out.extend(heads);
+    put_length(blocks.len(), out)?;
+    out.extend(blocks);
+    Ok(())
+}
+
+/// Bytes of a bitmap of one row, wherever the row is.
+const SINGLE_ROW: usize = 18;
+
+/// Where the rows of a value are told.
+struct Place {
+    /// Position of the bitmap in the area, or the one row as a negative number.
+    offset: i32,
+    /// Bytes of the bitmap, also of one that is not there.
+    length: usize,
+}
+
+fn put_rows_of(rows: &[u32], area: &mut Vec<u8>) -> Result<Place> {
+    if let [row] = rows {
+        return Ok(Place { offset: !(*row as i32), length: SINGLE_ROW });
+    }
+    let start = area.len();
+    let bitmap = RoaringBitmap::from_sorted_iter(rows.iter().copied())
+        .map_err(|error| Error::internal("the rows of a value are not in order").with_source(error))?;
+    put_rows(&bitmap, area)?;
+    Ok(Place { offset: length_of(start)?, length: area.len() - start })
+}
+
+/// The rows of each value, in order.
+struct RowsByRank {
+    nulls: Vec<u32>,
+    /// Where the rows of each value end in `rows`.
+    ends: Vec<usize>,
+    rows: Vec<u32>,
+}
+
+impl RowsByRank {
+    fn new(ranked: &Ranked) -> Self {
+        let mut ends = vec![0; ranked.keys.len()];
+        for rank in ranked.ranks().flatten() {
+            ends[rank] += 1;
+        }
+        let mut end = 0;
+        for count in &mut ends {
+            // Where they start, until the rows are put there.
+            end += std::mem::replace(count, end);
+        }
+        let (mut nulls, mut rows) = (Vec::new(), vec![0; end]);
+        for (row, rank) in (0..).zip(ranked.ranks()) {
+            match rank {
+                Some(rank) => {
+                    rows[ends[rank]] = row;
+                    ends[rank] += 1;
+                }
+                None => nulls.push(row),
+            }
+        }
+        Self { nulls, ends, rows }
+    }
+
+    fn of(&self, rank: usize) -> &[u32] {
+        let start = rank.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.rows[start..self.ends[rank]]
+    }
 }

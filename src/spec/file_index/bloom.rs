@@ -5,15 +5,16 @@ use twox_hash::XxHash64;
 use super::IndexAnswer;
 use super::input::Input;
 use super::predicate::IndexPredicate;
-use super::value::{Key, ValueType};
+use super::value::Key;
 use crate::error::{Error, Result};
 
+/// Writers take no more than a few hash functions; a filter with more than these, which would take long to ask, is not one
+/// of theirs.
+const MAX_FUNCTIONS: u32 = 1024;
+
 /// What a bloom filter says: it can rule out values, nothing else.
-pub(super) fn answer(payload: &[u8], values: ValueType, predicate: &IndexPredicate) -> Result<IndexAnswer> {
+pub(super) fn answer(payload: &[u8], predicate: &IndexPredicate) -> Result<IndexAnswer> {
     let IndexPredicate::In(keys) = predicate else { return Ok(IndexAnswer::Remain) };
-    if matches!(values, ValueType::Boolean | ValueType::Decimal { .. }) {
-        return Ok(IndexAnswer::Remain);
-    }
     let filter = BloomFilter::parse(payload)?;
     Ok(if keys.iter().any(|key| filter.may_hold(hash(key))) { IndexAnswer::Remain } else { IndexAnswer::Skip })
 }
@@ -28,9 +29,8 @@ impl<'a> BloomFilter<'a> {
         let mut input = Input::new(payload);
         let functions = input.i32()?;
         let bits = input.rest();
-        // Writers take no more than a few functions; a filter that would take long to ask is not one of theirs.
         match u32::try_from(functions) {
-            Ok(functions @ 1..=1024) if !bits.is_empty() && bits.len() <= (i32::MAX as usize) / 8 => {
+            Ok(functions @ 1..=MAX_FUNCTIONS) if !bits.is_empty() && bits.len() <= (i32::MAX as usize) / 8 => {
                 Ok(Self { functions, bits })
             }
             _ => {
@@ -40,18 +40,19 @@ impl<'a> BloomFilter<'a> {
     }
 
     fn may_hold(&self, hash: u64) -> bool {
-        let (low, high) = (hash as i32, (hash >> 32) as i32);
-        let count = self.bits.len() as u32 * 8;
-        let mut combined = low;
-        for _ in 0..self.functions {
-            combined = combined.wrapping_add(high);
-            let bit = place(combined, count);
-            if self.bits[bit / 8] & (1 << (bit % 8)) == 0 {
-                return false;
-            }
-        }
-        true
+        places(hash, self.functions, self.bits.len()).all(|bit| self.bits[bit / 8] & (1 << (bit % 8)) != 0)
     }
+}
+
+/// The bits of a hash in a filter of `bytes` bytes, one for each of so many hash functions.
+fn places(hash: u64, functions: u32, bytes: usize) -> impl Iterator<Item = usize> {
+    let (low, high) = (hash as i32, (hash >> 32) as i32);
+    let count = bytes as u32 * 8;
+    let mut combined = low;
+    (0..functions).map(move |_| {
+        combined = combined.wrapping_add(high);
+        place(combined, count)
+    })
 }
 
 /// The bit of `count` bits that a combined hash stands for.
@@ -60,14 +61,53 @@ fn place(combined: i32, count: u32) -> usize {
     (positive as u32 % count) as usize
 }
 
+/// A filter while values are added to it.
+pub(super) struct BloomWriter {
+    functions: u32,
+    bits: Vec<u8>,
+}
+
+impl BloomWriter {
+    /// A filter for so many values and such a share of false positives.
+    ///
+    /// # Errors
+    /// Invalid when it would take over 2^31 bits.
+    pub(super) fn new(items: i64, fpp: f64) -> Result<Self> {
+        let (items, ln2) = (items as f64, std::f64::consts::LN_2);
+        let bits = (-items * fpp.ln() / (ln2 * ln2)) as i32;
+        // Up to the next byte, a whole one where it is even.
+        let Some(bits) = bits.checked_add(8 - bits % 8).filter(|bits| *bits > 0) else {
+            return Err(Error::invalid(format!(
+                "a bloom filter for {items} values with the share {fpp} of false positives has over 2^31 bits; \
+                 lower items or raise fpp"
+            )));
+        };
+        let functions = (f64::from(bits) / items * ln2).round().clamp(1.0, f64::from(MAX_FUNCTIONS)) as u32;
+        Ok(Self { functions, bits: vec![0; bits as usize / 8] })
+    }
+
+    pub(super) fn add(&mut self, key: &Key<'_>) {
+        for bit in places(hash(key), self.functions, self.bits.len()) {
+            self.bits[bit / 8] |= 1 << (bit % 8);
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.bits.capacity()
+    }
+
+    pub(super) fn finish(self) -> Vec<u8> {
+        let mut payload = self.functions.to_be_bytes().to_vec();
+        payload.extend(self.bits);
+        payload
+    }
+}
+
 /// The 64-bit hash of a value: Wang's of its number, XXH64 of its bytes.
 pub(super) fn hash(key: &Key<'_>) -> u64 {
     match key {
-        Key::Integer(value) => wang(*value),
-        // Java's `floatToIntBits` and `doubleToLongBits` know one NaN.
-        Key::Float32(value) => wang(i64::from(if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() as i32 })),
-        Key::Float64(value) => wang(if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() as i64 }),
         Key::Bytes(bytes) => XxHash64::oneshot(0, bytes),
+        number => wang(number.bits()),
     }
 }
 
@@ -99,14 +139,14 @@ mod tests {
     fn answer_when_golden_filter_then_only_its_values_may_be_there() {
         // BIGINT, items = 10, fpp = 0.1: -1, 0, 1, 42.
         let payload = [0, 0, 0, 3, 0x81, 0x82, 0x81, 0x00, 0x50, 0x01];
-        let ask = |value| answer(&payload, ValueType::Int64, &IndexPredicate::In(vec![Key::Integer(value)])).unwrap();
+        let ask = |value| answer(&payload, &IndexPredicate::In(vec![Key::Integer(value)])).unwrap();
         for value in [-1, 0, 1, 42] {
             assert_eq!(ask(value), IndexAnswer::Remain, "{value}");
         }
         assert!((100..200).filter(|value| ask(*value) == IndexAnswer::Skip).count() > 80);
         let both = IndexPredicate::In(vec![Key::Integer(100), Key::Integer(42)]);
-        assert_eq!(answer(&payload, ValueType::Int64, &both).unwrap(), IndexAnswer::Remain);
-        assert_eq!(answer(&payload, ValueType::Int64, &IndexPredicate::IsNull).unwrap(), IndexAnswer::Remain);
+        assert_eq!(answer(&payload, &both).unwrap(), IndexAnswer::Remain);
+        assert_eq!(answer(&payload, &IndexPredicate::IsNull).unwrap(), IndexAnswer::Remain);
     }
 
     #[test]
@@ -114,7 +154,7 @@ mod tests {
         let any = IndexPredicate::In(vec![Key::Integer(1)]);
         for payload in [&[][..], &[0, 0, 0], &[0, 0, 0, 3], &[0, 0, 0, 0, 1], &[0xff, 0, 0, 0, 1], &[0x7f, 0, 0, 0, 1]]
         {
-            assert!(answer(payload, ValueType::Int64, &any).is_err(), "{payload:?}");
+            assert!(answer(payload, &any).is_err(), "{payload:?}");
         }
     }
 }

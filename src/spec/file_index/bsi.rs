@@ -11,25 +11,15 @@ use std::ops::{Bound, RangeInclusive};
 use roaring::RoaringBitmap;
 
 use super::input::Input;
+use super::output::{put_length, put_rows};
 use super::predicate::IndexPredicate;
 use super::slices::BitSlices;
-use super::value::{Key, ValueType};
+use super::value::Key;
 use super::{all_rows, check_rows};
 use crate::error::{Error, Result};
 
 /// The rows that may satisfy `predicate`; `None` when the index cannot tell. NULLs are in none but IS NULL.
-pub(super) fn answer(
-    payload: &[u8],
-    values: ValueType,
-    predicate: &IndexPredicate,
-    rows: u32,
-) -> Result<Option<RoaringBitmap>> {
-    if matches!(
-        values,
-        ValueType::Boolean | ValueType::Float32 | ValueType::Float64 | ValueType::Text | ValueType::Bytes
-    ) {
-        return Ok(None);
-    }
+pub(super) fn answer(payload: &[u8], predicate: &IndexPredicate, rows: u32) -> Result<Option<RoaringBitmap>> {
     let index = BitSlicedIndex::parse(payload, rows)?;
     Ok(Some(match predicate {
         IndexPredicate::In(keys) => index.union(keys),
@@ -105,6 +95,57 @@ impl BitSlicedIndex {
             found |= self.negative.magnitudes(high.min(-1).unsigned_abs()..=low.unsigned_abs());
         }
         found
+    }
+}
+
+/// An index while numbers are added to it.
+#[derive(Default)]
+pub(super) struct BitSlicedWriter {
+    rows: u32,
+    positive: Part,
+    negative: Part,
+}
+
+impl BitSlicedWriter {
+    /// Adds the number of the next row.
+    ///
+    /// # Errors
+    /// Invalid for the least 64-bit number, which has no magnitude that Java could read.
+    pub(super) fn add(&mut self, number: Option<i64>) -> Result<()> {
+        if let Some(number) = number {
+            if number == i64::MIN {
+                return Err(Error::invalid(format!("a bit-sliced index can't hold {number}; take a range-bitmap")));
+            }
+            let part = if number < 0 { &mut self.negative } else { &mut self.positive };
+            part.slices.push(self.rows, number.unsigned_abs())?;
+            part.max = part.max.max(number.unsigned_abs());
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.positive.slices.memory() + self.negative.slices.memory()
+    }
+
+    pub(super) fn finish(self) -> Result<Vec<u8>> {
+        let mut out = vec![1];
+        put_length(self.rows as usize, &mut out)?;
+        for part in [self.positive, self.negative] {
+            out.push((!part.slices.existing.is_empty()).into());
+            if part.slices.existing.is_empty() {
+                continue;
+            }
+            out.push(1);
+            out.extend(part.min.to_be_bytes());
+            out.extend(part.max.to_be_bytes());
+            put_rows(&part.slices.existing, &mut out)?;
+            put_length(part.slices.slices.len(), &mut out)?;
+            for slice in &part.slices.slices {
+                put_rows(slice, &mut out)?;
+            }
+        }
+        Ok(out)
     }
 }
 

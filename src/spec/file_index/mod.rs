@@ -9,29 +9,37 @@
 //!     bsi             rows of each bit of a number      bsi.rs, slices.rs
 //!     range-bitmap    rows of each bit of a rank        range_bitmap.rs, slices.rs
 //! value, predicate    values and predicates in the form in which indexes hold them
+//! distinct            the values of a column while an index is written
+//! write, definition   columns -> payloads -> container, as the options of a table define
 //! ```
 //!
 //! Every answer is a hint: it may name rows that do not match, it never leaves out a row that does. What an index cannot
 //! answer is [`IndexAnswer::Remain`]. Payloads are read where they lie, and only as far as a predicate needs.
 //!
-//! May import: `error`, `spec::types`.
+//! May import: `error`, `options`, `spec::{types, deletion_vector}`.
 
 mod bitmap;
 mod bloom;
 mod bsi;
+mod definition;
+mod distinct;
 mod input;
+mod output;
 mod predicate;
 mod range_bitmap;
 mod slices;
 mod value;
+mod write;
 
 use std::ops::Range;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
+pub use definition::{FileIndexDefinition, FileIndexesWriter};
 pub use predicate::{Comparison, IndexPredicate};
 pub use value::{Key, ValueType};
+pub use write::{ColumnPayloads, FileIndexWriter, IndexOptions, write_container};
 
 use self::input::Input;
 use crate::error::{Error, Result};
@@ -82,7 +90,7 @@ impl IndexAnswer {
     }
 }
 
-/// The kinds of index that this crate reads. A container may hold others; they answer nothing.
+/// The kinds of index that this crate reads and writes. A container may hold others; they answer nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// `bloom-filter`
@@ -98,13 +106,7 @@ pub enum IndexKind {
 impl IndexKind {
     /// The kind that the format calls `name`.
     pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "bloom-filter" => Some(Self::BloomFilter),
-            "bitmap" => Some(Self::Bitmap),
-            "bsi" => Some(Self::BitSliced),
-            "range-bitmap" => Some(Self::RangeBitmap),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// What the format calls it.
@@ -114,6 +116,20 @@ impl IndexKind {
             Self::Bitmap => "bitmap",
             Self::BitSliced => "bsi",
             Self::RangeBitmap => "range-bitmap",
+        }
+    }
+
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::BloomFilter, Self::Bitmap, Self::BitSliced, Self::RangeBitmap];
+
+    /// Whether indexes of the kind hold such values.
+    fn holds(self, values: ValueType) -> bool {
+        use ValueType::{Boolean, Bytes, CutMicros, Decimal, Float32, Float64, Text};
+        match self {
+            Self::BloomFilter => !matches!(values, Boolean | Decimal { .. }),
+            Self::Bitmap => !matches!(values, Bytes | Decimal { .. }),
+            Self::BitSliced => !matches!(values, Boolean | Float32 | Float64 | Text | Bytes),
+            Self::RangeBitmap => !matches!(values, Bytes | CutMicros),
         }
     }
 }
@@ -220,12 +236,13 @@ impl FileIndex {
                 IndexPredicate::NotIn(_) | IndexPredicate::IsNull => IndexAnswer::Remain,
             });
         };
-        let Some(kind) = IndexKind::from_name(&index.index_type) else { return Ok(IndexAnswer::Remain) };
+        let kind = IndexKind::from_name(&index.index_type).filter(|kind| kind.holds(values));
+        let Some(kind) = kind else { return Ok(IndexAnswer::Remain) };
         let payload = self.bytes.get(payload.clone()).unwrap_or_default();
         let found = match kind {
-            IndexKind::BloomFilter => return bloom::answer(payload, values, predicate),
+            IndexKind::BloomFilter => return bloom::answer(payload, predicate),
             IndexKind::Bitmap => bitmap::answer(payload, values, predicate, rows)?,
-            IndexKind::BitSliced => bsi::answer(payload, values, predicate, rows)?,
+            IndexKind::BitSliced => bsi::answer(payload, predicate, rows)?,
             IndexKind::RangeBitmap => range_bitmap::answer(payload, values, predicate, rows)?,
         };
         Ok(found.map_or(IndexAnswer::Remain, IndexAnswer::of))

@@ -13,7 +13,9 @@ use std::ops::Range;
 
 use roaring::RoaringBitmap;
 
+use super::distinct::Ranked;
 use super::input::Input;
+use super::output::{length_of, put_length, put_rows};
 use super::predicate::{IndexPredicate, above, below};
 use super::slices::BitSlices;
 use super::value::{Key, ValueType};
@@ -27,9 +29,6 @@ pub(super) fn answer(
     predicate: &IndexPredicate,
     rows: u32,
 ) -> Result<Option<RoaringBitmap>> {
-    if matches!(values, ValueType::Bytes | ValueType::CutMicros) {
-        return Ok(None);
-    }
     let index = RangeBitmap::parse(payload, values, rows)?;
     Ok(Some(match predicate {
         IndexPredicate::In(keys) => index.ranked(index.ranks_of(keys)?)?,
@@ -259,4 +258,105 @@ impl<'a> Chunk<'a> {
             }
         }
     }
+}
+
+/// The range bitmap of these values, whose dictionary has chunks of so many bytes of keys after the first.
+pub(super) fn write(values: ValueType, ranked: &Ranked, chunk_size: usize) -> Result<Vec<u8>> {
+    let dictionary = write_dictionary(values, &ranked.keys, chunk_size)?;
+    let mut header = vec![1];
+    put_length(ranked.rows(), &mut header)?;
+    put_length(ranked.keys.len(), &mut header)?;
+    for key in ranked.keys.first().into_iter().chain(ranked.keys.last()) {
+        values.write(key, &mut header)?;
+    }
+    put_length(dictionary.len(), &mut header)?;
+    let mut out = Vec::new();
+    put_part(header, &mut out)?;
+    out.extend(dictionary);
+    put_ranks(ranked, &mut out)?;
+    Ok(out)
+}
+
+/// Appends bytes behind their length.
+fn put_part(part: Vec<u8>, out: &mut Vec<u8>) -> Result<()> {
+    put_length(part.len(), out)?;
+    out.extend(part);
+    Ok(())
+}
+
+fn write_dictionary(values: ValueType, keys: &[Key<'_>], chunk_size: usize) -> Result<Vec<u8>> {
+    let (mut starts, mut heads, mut area, mut chunks) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut rank = 0;
+    while let Some(first) = keys.get(rank) {
+        put_length(heads.len(), &mut starts)?;
+        heads.push(1);
+        values.write(first, &mut heads)?;
+        put_length(rank, &mut heads)?;
+        put_length(area.len(), &mut heads)?;
+        rank += 1;
+        let (mut offsets, mut more, mut count) = (Vec::new(), Vec::new(), 0);
+        while let Some(key) = keys.get(rank) {
+            let before = more.len();
+            values.write(key, &mut more)?;
+            if more.len() > chunk_size {
+                more.truncate(before);
+                break;
+            }
+            if values.width().is_none() {
+                put_length(before, &mut offsets)?;
+            }
+            count += 1;
+            rank += 1;
+        }
+        put_length(count, &mut heads)?;
+        match values.width() {
+            Some(width) => {
+                put_length(more.len(), &mut heads)?;
+                put_length(width, &mut heads)?;
+            }
+            None => {
+                put_length(offsets.len(), &mut heads)?;
+                put_length(more.len(), &mut heads)?;
+            }
+        }
+        area.extend(offsets);
+        area.extend(more);
+        chunks += 1;
+    }
+    let mut header = vec![1];
+    for length in [chunks, starts.len(), heads.len()] {
+        put_length(length, &mut header)?;
+    }
+    let mut out = Vec::new();
+    put_part(header, &mut out)?;
+    out.extend(starts);
+    out.extend(heads);
+    out.extend(area);
+    Ok(out)
+}
+
+fn put_ranks(ranked: &Ranked, out: &mut Vec<u8>) -> Result<()> {
+    let mut ranks = BitSlices::default();
+    for (row, rank) in (0..).zip(ranked.ranks()) {
+        if let Some(rank) = rank {
+            ranks.push(row, rank as u64)?;
+        }
+    }
+    // One slice for a single value. Without values Java takes the logarithm of -1, which has 64 bits.
+    let count = if ranked.keys.is_empty() { 64 } else { ranks.slices.len().max(1) };
+    ranks.slices.resize_with(count, RoaringBitmap::new);
+    let (mut existing, mut indexes, mut area) = (Vec::new(), Vec::new(), Vec::new());
+    put_rows(&ranks.existing, &mut existing)?;
+    for slice in &ranks.slices {
+        let start = area.len();
+        put_rows(slice, &mut area)?;
+        indexes.extend([length_of(start)?, length_of(area.len() - start)?].map(i32::to_be_bytes).concat());
+    }
+    let mut header = vec![1, count as u8];
+    put_length(existing.len(), &mut header)?;
+    put_part(indexes, &mut header)?;
+    put_part(header, out)?;
+    out.extend(existing);
+    out.extend(area);
+    Ok(())
 }

@@ -4,6 +4,8 @@ use std::ops::RangeInclusive;
 
 use roaring::RoaringBitmap;
 
+use crate::error::{Error, Result};
+
 /// The numbers of rows.
 #[derive(Debug, Default)]
 pub(super) struct BitSlices {
@@ -21,6 +23,30 @@ struct Compared {
 }
 
 impl BitSlices {
+    /// Adds a row, which comes after all that were added, and its number.
+    ///
+    /// # Errors
+    /// Internal when it does not come after them.
+    pub(super) fn push(&mut self, row: u32, number: u64) -> Result<()> {
+        let unordered = |error| Error::internal("the rows of an index are not in order").with_source(error);
+        let bits = u64::BITS - number.leading_zeros();
+        if self.slices.len() < bits as usize {
+            self.slices.resize_with(bits as usize, RoaringBitmap::new);
+        }
+        let mut left = number;
+        while left != 0 {
+            // Below the number of slices: it is the place of a bit of the number.
+            self.slices[left.trailing_zeros() as usize].try_push(row).map_err(unordered)?;
+            left &= left - 1;
+        }
+        self.existing.try_push(row).map_err(unordered)
+    }
+
+    /// Bytes held in memory, roughly.
+    pub(super) fn memory(&self) -> usize {
+        self.slices.iter().chain([&self.existing]).map(RoaringBitmap::serialized_size).sum()
+    }
+
     /// Rows whose number is `number`.
     pub(super) fn equal(&self, number: u64) -> RoaringBitmap {
         if self.overflows(number) {
@@ -100,10 +126,9 @@ mod tests {
     #[test]
     fn range_when_all_bounds_are_tried_then_as_counted() {
         let numbers = [5_u64, 0, 7, 3, 3, 6, 1];
-        let slices = BitSlices {
-            existing: (0..7).collect(),
-            slices: (0..3).map(|bit| (0..7).filter(|row| numbers[*row as usize] >> bit & 1 == 1).collect()).collect(),
-        };
+        let mut slices = BitSlices::default();
+        (0..).zip(numbers).try_for_each(|(row, number)| slices.push(row, number)).unwrap();
+        assert_eq!(slices.slices.len(), 3);
         for low in 0..10 {
             for high in 0..10 {
                 let expected: RoaringBitmap =

@@ -32,7 +32,7 @@ enum Nulls {
 }
 
 /// A column of the rows, as one literal a row.
-fn column(name: &str) -> (ValueType, Vec<Option<ArrayRef>>) {
+pub(super) fn column(name: &str) -> (ValueType, Vec<Option<ArrayRef>>) {
     let rows: Vec<Value> = ROWS.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let values = rows.iter().map(|row| &row[name]);
     let text = |value: &Value| -> ArrayRef { Arc::new(StringViewArray::from_iter_values([value.as_str().unwrap()])) };

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrowPrimitiveType, AsArray};
 use arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, Time32MillisecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
@@ -11,7 +12,8 @@ use arrow::datatypes::{
 };
 
 use super::input::Input;
-use crate::error::Result;
+use super::output::put_length;
+use crate::error::{Error, Result};
 use crate::spec::types::TypeKind;
 
 /// The form in which indexes hold the values of a column.
@@ -81,42 +83,87 @@ impl ValueType {
 
     /// The key of the first value of `array`; `None` for NULL and for an array of another type.
     pub fn key(self, array: &dyn Array) -> Option<Key<'static>> {
-        if array.is_empty() || array.is_null(0) {
+        if array.is_empty() {
             return None;
         }
-        let integer = |value: i64| Some(Key::Integer(value));
-        let bytes = |value: &[u8]| Some(Key::Bytes(Cow::Owned(value.to_vec())));
+        let mut first = None;
+        let found = self.for_each(array.slice(0, 1).as_ref(), |key| {
+            first = key.map(Key::into_owned);
+            Ok(())
+        });
+        found.ok().and(first)
+    }
+
+    /// Calls `each` with the key of every value of `array`, in order; `None` is NULL.
+    ///
+    /// # Errors
+    /// Those of `each`, internal for an array of another type, invalid for a number that no key holds.
+    pub(super) fn for_each<'a>(
+        self,
+        array: &'a dyn Array,
+        mut each: impl FnMut(Option<Key<'a>>) -> Result<()>,
+    ) -> Result<()> {
+        fn numbers<'a, T: ArrowPrimitiveType>(
+            array: &'a dyn Array,
+            key: impl Fn(T::Native) -> Result<Key<'a>>,
+            mut each: impl FnMut(Option<Key<'a>>) -> Result<()>,
+        ) -> Result<()> {
+            array.as_primitive::<T>().iter().try_for_each(|value| each(value.map(&key).transpose()?))
+        }
+        let key = |bytes: &'a [u8]| Key::Bytes(Cow::Borrowed(bytes));
+        let integer = |value: i64| Ok(Key::Integer(value));
         match (self, array.data_type()) {
-            (Self::Boolean, ArrowType::Boolean) => integer(i64::from(array.as_boolean().value(0))),
-            (Self::Int8, ArrowType::Int8) => integer(array.as_primitive::<Int8Type>().value(0).into()),
-            (Self::Int16, ArrowType::Int16) => integer(array.as_primitive::<Int16Type>().value(0).into()),
-            (Self::Int32, ArrowType::Int32) => integer(array.as_primitive::<Int32Type>().value(0).into()),
-            (Self::Int32, ArrowType::Date32) => integer(array.as_primitive::<Date32Type>().value(0).into()),
-            (Self::Int32, ArrowType::Time32(TimeUnit::Millisecond)) => {
-                integer(array.as_primitive::<Time32MillisecondType>().value(0).into())
+            (Self::Boolean, ArrowType::Boolean) => {
+                array.as_boolean().iter().try_for_each(|value| each(value.map(|value| Key::Integer(value.into()))))
             }
-            (Self::Int64, ArrowType::Int64) => integer(array.as_primitive::<Int64Type>().value(0)),
+            (Self::Int8, ArrowType::Int8) => numbers::<Int8Type>(array, |value| integer(value.into()), each),
+            (Self::Int16, ArrowType::Int16) => numbers::<Int16Type>(array, |value| integer(value.into()), each),
+            (Self::Int32, ArrowType::Int32) => numbers::<Int32Type>(array, |value| integer(value.into()), each),
+            (Self::Int32, ArrowType::Date32) => numbers::<Date32Type>(array, |value| integer(value.into()), each),
+            (Self::Int32, ArrowType::Time32(TimeUnit::Millisecond)) => {
+                numbers::<Time32MillisecondType>(array, |value| integer(value.into()), each)
+            }
+            (Self::Int64, ArrowType::Int64) => numbers::<Int64Type>(array, integer, each),
             (Self::Decimal { scale }, ArrowType::Decimal128(_, of)) if scale == *of => {
-                integer(i64::try_from(array.as_primitive::<Decimal128Type>().value(0)).ok()?)
+                let key = |value: i128| {
+                    i64::try_from(value).map(Key::Integer).map_err(|_| {
+                        Error::invalid(format!(
+                            "the digits {value} of a decimal have over 64 bits, an index has no more"
+                        ))
+                    })
+                };
+                numbers::<Decimal128Type>(array, key, each)
             }
             (Self::Millis, ArrowType::Timestamp(TimeUnit::Millisecond, _)) => {
-                integer(array.as_primitive::<TimestampMillisecondType>().value(0))
+                numbers::<TimestampMillisecondType>(array, integer, each)
             }
             (Self::Micros, ArrowType::Timestamp(TimeUnit::Microsecond, _)) => {
-                integer(array.as_primitive::<TimestampMicrosecondType>().value(0))
+                numbers::<TimestampMicrosecondType>(array, integer, each)
             }
             (Self::CutMicros, ArrowType::Timestamp(TimeUnit::Nanosecond, _)) => {
-                integer(array.as_primitive::<TimestampNanosecondType>().value(0).div_euclid(1000))
+                numbers::<TimestampNanosecondType>(array, |value| integer(value.div_euclid(1000)), each)
             }
-            (Self::Float32, ArrowType::Float32) => Some(Key::Float32(array.as_primitive::<Float32Type>().value(0))),
-            (Self::Float64, ArrowType::Float64) => Some(Key::Float64(array.as_primitive::<Float64Type>().value(0))),
-            (Self::Text, ArrowType::Utf8) => bytes(array.as_string::<i32>().value(0).as_bytes()),
-            (Self::Text, ArrowType::LargeUtf8) => bytes(array.as_string::<i64>().value(0).as_bytes()),
-            (Self::Text, ArrowType::Utf8View) => bytes(array.as_string_view().value(0).as_bytes()),
-            (Self::Bytes, ArrowType::Binary) => bytes(array.as_binary::<i32>().value(0)),
-            (Self::Bytes, ArrowType::LargeBinary) => bytes(array.as_binary::<i64>().value(0)),
-            (Self::Bytes, ArrowType::BinaryView) => bytes(array.as_binary_view().value(0)),
-            _ => None,
+            (Self::Float32, ArrowType::Float32) => numbers::<Float32Type>(array, |value| Ok(Key::Float32(value)), each),
+            (Self::Float64, ArrowType::Float64) => numbers::<Float64Type>(array, |value| Ok(Key::Float64(value)), each),
+            (Self::Text, ArrowType::Utf8) => {
+                array.as_string::<i32>().iter().try_for_each(|text| each(text.map(str::as_bytes).map(key)))
+            }
+            (Self::Text, ArrowType::LargeUtf8) => {
+                array.as_string::<i64>().iter().try_for_each(|text| each(text.map(str::as_bytes).map(key)))
+            }
+            (Self::Text, ArrowType::Utf8View) => {
+                array.as_string_view().iter().try_for_each(|text| each(text.map(str::as_bytes).map(key)))
+            }
+            (Self::Bytes, ArrowType::Binary) => {
+                array.as_binary::<i32>().iter().try_for_each(|bytes| each(bytes.map(key)))
+            }
+            (Self::Bytes, ArrowType::LargeBinary) => {
+                array.as_binary::<i64>().iter().try_for_each(|bytes| each(bytes.map(key)))
+            }
+            (Self::Bytes, ArrowType::BinaryView) => {
+                array.as_binary_view().iter().try_for_each(|bytes| each(bytes.map(key)))
+            }
+            (_, other) => Err(Error::internal(format!("an index of {self:?} over values of {other}"))),
         }
     }
 
@@ -150,6 +197,28 @@ impl ValueType {
             }
         })
     }
+
+    /// Writes a key of this type as [`Self::read`] reads it.
+    pub(super) fn write(self, key: &Key<'_>, out: &mut Vec<u8>) -> Result<()> {
+        match (key, self.width()) {
+            // The lowest bytes of a number: it came from a value of that many.
+            (Key::Integer(number), Some(width)) => {
+                out.extend(number.to_be_bytes().get(8 - width..).unwrap_or_default());
+            }
+            (Key::Float32(_) | Key::Float64(_), _) => match key.bits() {
+                bits if self == Self::Float32 => out.extend((bits as u32).to_be_bytes()),
+                bits => out.extend(bits.to_be_bytes()),
+            },
+            (Key::Bytes(bytes), _) => {
+                put_length(bytes.len(), out)?;
+                out.extend_from_slice(bytes);
+            }
+            (Key::Integer(_), None) => {
+                return Err(Error::internal(format!("the number {key:?} in an index of {self:?}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A value as an index holds it. Keys of one [`ValueType`] are of one variant.
@@ -166,6 +235,28 @@ pub enum Key<'a> {
 }
 
 impl Key<'_> {
+    /// The key with bytes of its own.
+    pub(super) fn into_owned(self) -> Key<'static> {
+        match self {
+            Self::Integer(value) => Key::Integer(value),
+            Self::Float32(value) => Key::Float32(value),
+            Self::Float64(value) => Key::Float64(value),
+            Self::Bytes(bytes) => Key::Bytes(Cow::Owned(bytes.into_owned())),
+        }
+    }
+
+    /// The bits of a number, those of a FLOAT as its sign says. Java's `floatToIntBits` and `doubleToLongBits` know one
+    /// NaN.
+    pub(super) fn bits(&self) -> i64 {
+        match self {
+            Self::Integer(value) => *value,
+            Self::Float32(value) => i64::from(if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() as i32 }),
+            Self::Float64(value) if value.is_nan() => 0x7ff8_0000_0000_0000,
+            Self::Float64(value) => value.to_bits() as i64,
+            Self::Bytes(_) => 0,
+        }
+    }
+
     /// Whether the key is NaN.
     pub(super) fn is_nan(&self) -> bool {
         match self {
@@ -221,3 +312,12 @@ impl PartialEq for Key<'_> {
 }
 
 impl Eq for Key<'_> {}
+
+impl Hash for Key<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Bytes(bytes) => bytes.hash(state),
+            number => number.bits().hash(state),
+        }
+    }
+}

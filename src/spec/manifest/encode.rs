@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Dictionary, ManifestEntries, StatsColumn, UNKNOWN};
+use super::{ManifestEntries, StatsColumn, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::spec::avro::encode::{put_array, put_bytes, put_int, put_long, put_optional, put_texts};
 use crate::spec::avro::{AvroCodec, ContainerWriter};
@@ -153,8 +153,6 @@ impl ManifestEncoder {
             return Err(Error::internal(format!("entry {row} of a manifest of {}", entries.len())));
         }
         let known = |value: i64| (value != UNKNOWN).then_some(value);
-        let texts = |column: &'_ Dictionary<Option<Arc<[String]>>>| column.get(row).clone();
-        let (value_stats_cols, write_cols) = (texts(&entries.value_stats_cols), texts(&entries.write_cols));
         self.put(&EntryParts {
             deleted,
             partition: entries.partition.get(row),
@@ -176,10 +174,10 @@ impl ManifestEncoder {
             delete_row_count: known(entries.delete_row_count[row]),
             embedded_index: entries.embedded_index.as_ref().and_then(|column| column[row].as_deref()),
             file_source: Some(entries.file_source[row].into()).filter(|source| *source >= 0),
-            value_stats_cols: value_stats_cols.as_deref(),
+            value_stats_cols: entries.value_stats_cols.get(row).as_deref(),
             external_path: entries.external_path.as_ref().and_then(|column| column[row].as_deref()),
             first_row_id: known(entries.first_row_id[row]),
-            write_cols: write_cols.as_deref(),
+            write_cols: entries.write_cols.get(row).as_deref(),
         })
     }
 

@@ -3,6 +3,7 @@
 mod binary;
 mod cardinality;
 mod collections;
+mod incremental;
 mod json_value;
 mod pattern;
 pub(crate) mod rewrites;
@@ -17,6 +18,9 @@ use datafusion::prelude::SessionContext;
 pub(crate) fn register(context: &SessionContext) {
     for function in all() {
         context.register_udf(function);
+    }
+    for function in incremental::ALL {
+        context.register_udtf(function.name, Arc::new(function));
     }
 }
 

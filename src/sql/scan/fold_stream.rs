@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch, RecordBatchOptions, UInt32Array,
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int8Array, Int64Array, RecordBatch,
+    RecordBatchOptions, UInt32Array,
 };
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{Int8Type, Schema, SchemaRef};
+use arrow::datatypes::{Int8Type, Int64Type, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -22,12 +23,13 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
 use super::LakeScanExec;
-use super::unit::UnitFactory;
+use super::unit::{SystemColumns, UnitFactory};
 use crate::error::Error;
 use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::fold::{FoldBlock, FoldError, FoldPlan, FoldState};
 use crate::read::live_rows::{FileRows, LiveRowsRef};
-use crate::spec::TableSchema;
+use crate::spec::types::SEQUENCE_NUMBER;
+use crate::spec::{DataField, TableSchema};
 
 /// Rows read of a run at a time, all runs together.
 const BATCH_ROWS: usize = 131_072;
@@ -52,8 +54,9 @@ struct Shared {
     table: Arc<TableSchema>,
     /// Columns that the fold reads, by name.
     names: Vec<String>,
-    /// Columns that the fold gives.
+    /// Columns that the fold gives: those of the plan, then the system columns of the scan.
     folded: SchemaRef,
+    system: SystemColumns,
     /// What the scan gives, over `folded`.
     projection: Vec<Arc<dyn PhysicalExpr>>,
     schema: SchemaRef,
@@ -121,12 +124,19 @@ impl FoldWork {
         outputs.sort_unstable();
         outputs.dedup();
         let fold = FoldPlan::try_new(&table, scan.table.settings(), &outputs)?;
-        let folded: SchemaRef = Arc::new(Schema::new(
-            outputs.iter().map(|&column| table.fields[column].to_arrow().with_nullable(true)).collect::<Vec<_>>(),
-        ));
+        let system = scan.factory.system_columns();
+        let beside = system.fields();
+        let fields = outputs.iter().map(|&column| table.fields[column].to_arrow());
+        let fields = fields.chain(beside.iter().map(DataField::to_arrow));
+        let folded: SchemaRef =
+            Arc::new(Schema::new(fields.map(|field| field.with_nullable(true)).collect::<Vec<_>>()));
         let projection =
             exprs.into_iter().map(|expr| reassign_expr_columns(expr, &folded)).collect::<Result<Vec<_>>>()?;
-        let names = fold.input_columns().iter().map(|&column| table.fields[column].name.clone()).collect();
+        let mut names: Vec<String> =
+            fold.input_columns().iter().map(|&column| table.fields[column].name.clone()).collect();
+        if system == (SystemColumns::Kinds { sequence: true }) {
+            names.push(SEQUENCE_NUMBER.to_owned());
+        }
         let shared = Shared {
             plan: Arc::clone(&scan.plan),
             factory: Arc::clone(&scan.factory),
@@ -135,6 +145,7 @@ impl FoldWork {
             table,
             names,
             folded,
+            system,
             projection,
             schema: scan.schema(),
         };
@@ -301,8 +312,16 @@ impl SectionFold {
             updates.extend(parts.iter().map(|(_, block, range)| (*block, Rows::Range(range.clone()))));
         }
         let mut folded = Ok(());
+        let width = self.shared.fold.input_columns().len();
+        let mut sequence =
+            vec![0; if self.shared.system == (SystemColumns::Kinds { sequence: true }) { groups } else { 0 }];
         for (block, rows) in &updates {
-            folded = update(&mut state, block, rows, base);
+            folded = update(&mut state, block, rows, base, width);
+            if let Some(numbers) = block.columns.get(width).filter(|_| !sequence.is_empty()) {
+                // The last version of a key counts, and they come in order.
+                let numbers = numbers.as_primitive::<Int64Type>();
+                rows.iter().for_each(|row| sequence[(block.groups[row] - base) as usize] = numbers.value(row));
+            }
             if folded.is_err() {
                 break;
             }
@@ -320,14 +339,22 @@ impl SectionFold {
                 block.at += block.groups[block.at..].partition_point(|group| *group <= bound);
             }
         }
-        self.project(folded.columns, &folded.keep).map(Some)
+        let mut columns = folded.columns;
+        if self.shared.system.has_kinds() {
+            columns.push(Arc::new(Int8Array::from(folded.kinds)));
+        }
+        if !sequence.is_empty() {
+            columns.push(Arc::new(Int64Array::from(sequence)));
+        }
+        self.project(columns, &folded.keep).map(Some)
     }
 
-    /// Keeps the rows that are rows of the table, and gives what the scan gives.
+    /// Keeps the rows that are rows of the table, or all when their kinds are told, and gives what the scan gives.
     fn project(&self, columns: Vec<ArrayRef>, keep: &BooleanBuffer) -> Result<RecordBatch> {
+        let all = self.shared.system.has_kinds();
         let options = RecordBatchOptions::new().with_row_count(Some(keep.len()));
         let mut batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.folded), columns, &options)?;
-        if keep.count_set_bits() < keep.len() {
+        if !all && keep.count_set_bits() < keep.len() {
             batch = arrow::compute::filter_record_batch(&batch, &BooleanArray::new(keep.clone(), None))?;
         }
         let columns = self
@@ -403,12 +430,19 @@ impl SectionFold {
 }
 
 /// Folds some rows of a block.
-fn update(state: &mut FoldState, block: &Block, rows: &Rows, base: u32) -> std::result::Result<(), FoldError> {
+fn update(
+    state: &mut FoldState,
+    block: &Block,
+    rows: &Rows,
+    base: u32,
+    width: usize,
+) -> std::result::Result<(), FoldError> {
     let groups: Vec<u32> = rows.iter().map(|row| block.groups[row] - base).collect();
     let kinds: Option<Vec<i8>> = block.kinds.as_ref().map(|kinds| rows.iter().map(|row| kinds[row]).collect());
     let columns = block
         .columns
         .iter()
+        .take(width)
         .map(|column| match rows {
             Rows::Range(range) => Ok(column.slice(range.start, range.len())),
             Rows::At(rows) => Ok(arrow::compute::take(column, rows, None)?),

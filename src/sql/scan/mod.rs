@@ -10,6 +10,7 @@
 //! A bare engine source would lose the row selections and the column mapping when a plan is sent over a wire, so they are
 //! made here, where the plan runs.
 
+mod build;
 mod column_stream;
 mod fold_stream;
 mod prepare;
@@ -41,6 +42,7 @@ use datafusion::physical_plan::{
 use datafusion_datasource::source::DataSource;
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 
+pub(crate) use self::build::{Asked, lake_scan, lake_scan_without};
 use self::prepare::{Preparation, Prepared};
 use self::unit::{Unit, UnitFactory};
 use crate::plan::{ScanPlan, SectionKind};
@@ -53,6 +55,10 @@ pub struct LakeScanExec {
     pub(crate) plan: Arc<ScanPlan>,
     pub(crate) factory: Arc<UnitFactory>,
     pub(crate) units: Vec<Unit>,
+    /// A plan whose live rows are left out: those of raw files and those of keys without other versions.
+    minus: Option<Arc<ScanPlan>>,
+    /// Whether the rows of a raw file follow each other in one partition.
+    ordered: bool,
     /// Whether the plan has sections to fold.
     fold: bool,
     partitions: usize,
@@ -81,6 +87,8 @@ impl LakeScanExec {
             plan,
             factory,
             units,
+            minus: None,
+            ordered: false,
             fold,
             partitions,
             limit,
@@ -88,6 +96,16 @@ impl LakeScanExec {
             prepared: Arc::new(OnceLock::new()),
             metrics,
         }
+    }
+
+    /// The same scan without the rows that are live in `minus` too.
+    pub(crate) fn without(self, minus: Option<Arc<ScanPlan>>) -> Self {
+        Self { minus, ..self }
+    }
+
+    /// The same scan, with the rows of a file that is not merged one after another as they lie in it.
+    pub(crate) fn ordered(self, ordered: bool) -> Self {
+        Self { ordered, ..self }
     }
 
     fn properties_of(units: &[Unit], partitions: usize) -> Arc<PlanProperties> {
@@ -229,7 +247,7 @@ impl ExecutionPlan for LakeScanExec {
             return Ok(Arc::new(Statistics::new_unknown(&schema)));
         }
         let num_rows = match self.plan.exact_rows() {
-            _ if self.limit.is_some() => Precision::Absent,
+            _ if self.limit.is_some() || self.minus.is_some() => Precision::Absent,
             Some(rows) => Precision::Exact(rows as usize),
             None => Precision::Inexact(self.plan.physical_rows() as usize),
         };

@@ -1,6 +1,8 @@
 //! What happens once, before the first partition of a scan gives rows: deletion vectors are read, sections are resolved, and
 //! the files go into the sources with their live rows.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -19,6 +21,7 @@ use super::column_stream::ColumnWork;
 use super::fold_stream::FoldWork;
 use super::unit::FilePlace;
 use crate::error::Error;
+use crate::plan::{PlannedFile, ScanPlan};
 use crate::read::deletion;
 use crate::read::key_reader::FileKeyReader;
 use crate::read::live_rows::{FileRows, LiveRowsRef};
@@ -92,8 +95,12 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
         rows_folded: MetricBuilder::new(&scan.metrics).counter("keys_folded", 0),
     };
     let timer = metrics.resolve_time.timer();
-    let raw = raw_rows(&scan).await?;
-    let sections = resolve_sections(&scan, &context, &metrics).await?;
+    let raw = raw_rows(&scan, &scan.plan).await?;
+    let sections = resolve_sections(&scan, &scan.plan, &context, &metrics).await?;
+    let minus = match &scan.minus {
+        Some(plan) => Box::pin(known_rows(&scan, plan, &context, &metrics)).await?,
+        None => KnownRows::default(),
+    };
     timer.done();
 
     let config = context.session_config().options();
@@ -105,9 +112,12 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
                 FilePlace::Raw(index) => &raw[index],
                 FilePlace::Section(section, index) => sections[section].of(index),
             };
-            files.extend(scan.factory.partitioned_file(place.file(&scan.plan), rows)?);
+            let file = place.file(&scan.plan);
+            let rows = minus.left_of(file, rows);
+            files.extend(scan.factory.partitioned_file(file, &rows)?);
         }
-        let source = unit.with_files(files, scan.partitions, config.optimizer.repartition_file_min_size)?;
+        let source =
+            unit.with_files(files, scan.partitions, config.optimizer.repartition_file_min_size, scan.ordered)?;
         sources.push(Arc::new(DataSourceExec::new(source)));
     }
     let fold = if scan.fold { FoldWork::try_new(&scan, sections)? } else { None };
@@ -115,16 +125,67 @@ async fn prepare(scan: LakeScanExec, context: Arc<TaskContext>) -> Result<Prepar
     Ok(Prepared { sources, fold, columns })
 }
 
+/// Rows of files, by what names a file.
+#[derive(Default)]
+struct KnownRows(HashMap<FileName, FileRows>);
+
+/// Partition, bucket and name. Names hold a UUID.
+type FileName = (String, i32, String);
+
+fn file_name(file: &PlannedFile) -> FileName {
+    (file.partition.path.clone(), file.file.bucket(), file.file.name().to_owned())
+}
+
+impl KnownRows {
+    /// `rows` of `file` without the known ones.
+    fn left_of<'a>(&self, file: &PlannedFile, rows: &'a FileRows) -> Cow<'a, FileRows> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(rows);
+        }
+        match self.0.get(&file_name(file)) {
+            Some(known) => Cow::Owned(rows.without(known)),
+            None => Cow::Borrowed(rows),
+        }
+    }
+}
+
+/// The rows that are live in `plan` by themselves, of the files that the scan has too. Keys that are folded there are not
+/// among them, so that both scans give what they are folded to.
+async fn known_rows(
+    scan: &LakeScanExec,
+    plan: &Arc<ScanPlan>,
+    context: &Arc<TaskContext>,
+    metrics: &Metrics,
+) -> Result<KnownRows> {
+    let own: HashSet<FileName> = scan.plan.scanned().map(file_name).collect();
+    let mut known = HashMap::new();
+    let mut take = |file: &PlannedFile, rows: &FileRows| {
+        let name = file_name(file);
+        if own.contains(&name) {
+            known.insert(name, rows.clone());
+        }
+    };
+    for (file, rows) in plan.raw.iter().zip(raw_rows(scan, plan).await?) {
+        take(file, &rows);
+    }
+    for (section, live) in plan.sections.iter().zip(resolve_sections(scan, plan, context, metrics).await?) {
+        for (index, file) in section.files.iter().enumerate() {
+            take(file, live.of(index));
+        }
+    }
+    Ok(KnownRows(known))
+}
+
 /// The live rows of raw files: all but what their deletion vectors mark and what their indexes rule out.
-async fn raw_rows(scan: &LakeScanExec) -> Result<Vec<FileRows>> {
-    let mut rows = vec![FileRows::All; scan.plan.raw.len()];
+async fn raw_rows(scan: &LakeScanExec, plan: &ScanPlan) -> Result<Vec<FileRows>> {
+    let mut rows = vec![FileRows::All; plan.raw.len()];
     let marked: Vec<usize> = (0..rows.len())
-        .filter(|&index| scan.plan.raw[index].deletion.is_some() || scan.plan.raw[index].candidates.is_some())
+        .filter(|&index| plan.raw[index].deletion.is_some() || plan.raw[index].candidates.is_some())
         .collect();
     let mut reads = futures::stream::iter(marked)
         .map(|index| {
             let table = Arc::clone(&scan.table);
-            let file = scan.plan.raw[index].clone();
+            let file = plan.raw[index].clone();
             async move {
                 let deleted = deletion::load(&table, &file).await?;
                 let live = deletion::live_rows(deleted.as_deref(), file.candidates.as_deref(), file.file.rows())?;
@@ -142,16 +203,18 @@ async fn raw_rows(scan: &LakeScanExec) -> Result<Vec<FileRows>> {
 /// Resolves all sections, several at once; live rows that are known are not computed again.
 async fn resolve_sections(
     scan: &LakeScanExec,
+    plan: &Arc<ScanPlan>,
     context: &Arc<TaskContext>,
     metrics: &Metrics,
 ) -> Result<Vec<LiveRowsRef>> {
-    let rules = Arc::new(MergeRules::of(&scan.table));
+    let keep_retracts = scan.factory.system_columns().has_kinds() && !scan.table.settings().ignore_delete;
+    let rules = Arc::new(MergeRules { keep_retracts, ..MergeRules::of(&scan.table) });
     let reader = Arc::new(FileKeyReader::new(Arc::clone(&scan.table), Arc::clone(scan.factory.reader_factory())));
     let pool = Arc::clone(context.memory_pool());
     let tasks = context.session_config().target_partitions().max(1);
-    let mut resolved: Vec<(usize, LiveRowsRef)> = futures::stream::iter(0..scan.plan.sections.len())
+    let mut resolved: Vec<(usize, LiveRowsRef)> = futures::stream::iter(0..plan.sections.len())
         .map(|index| {
-            let plan = Arc::clone(&scan.plan);
+            let plan = Arc::clone(plan);
             let table = Arc::clone(&scan.table);
             let rules = Arc::clone(&rules);
             let reader = Arc::clone(&reader);

@@ -27,7 +27,7 @@ use crate::plan::{ColumnGroup, PlannedFile, ScanPlan};
 use crate::read::evolution::FieldIdAdapterFactory;
 use crate::read::live_rows::FileRows;
 use crate::read::parquet_reader::{CheckedReaderFactory, ExpectedRows};
-use crate::spec::types::{VALUE_KIND, VALUE_KIND_ID, row_id_fields};
+use crate::spec::types::{SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, VALUE_KIND, VALUE_KIND_ID, row_id_fields};
 use crate::spec::{DataField, DataType, TypeKind};
 use crate::table::Table;
 
@@ -94,6 +94,48 @@ pub(crate) struct Unit {
     pub(crate) splittable: bool,
 }
 
+/// Columns that are read beside those of the table; they come after them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SystemColumns {
+    /// None.
+    #[default]
+    None,
+    /// The ids of the rows, which files may hold or not.
+    RowIds,
+    /// The row kind, and the sequence number when it is asked for; every file of a key table holds them.
+    Kinds {
+        /// Whether `_SEQUENCE_NUMBER` comes after `_VALUE_KIND`.
+        sequence: bool,
+    },
+}
+
+impl SystemColumns {
+    /// The columns.
+    pub(crate) fn fields(self) -> Vec<DataField> {
+        match self {
+            Self::None => Vec::new(),
+            Self::RowIds => row_id_fields().to_vec(),
+            Self::Kinds { sequence } => {
+                let mut fields = vec![kind_field()];
+                if sequence {
+                    let number = DataType::nullable(TypeKind::BigInt);
+                    fields.push(DataField::new(SEQUENCE_NUMBER_ID, SEQUENCE_NUMBER, number));
+                }
+                fields
+            }
+        }
+    }
+
+    /// Whether the row kind is among them, so that rows that retract are rows like any other.
+    pub(crate) fn has_kinds(self) -> bool {
+        matches!(self, Self::Kinds { .. })
+    }
+}
+
+fn kind_field() -> DataField {
+    DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))
+}
+
 /// What all units of a scan share.
 #[derive(Debug)]
 pub(crate) struct UnitFactory {
@@ -102,7 +144,8 @@ pub(crate) struct UnitFactory {
     schema: SourceSchema,
     /// For each column of the table, and the system columns after them, its position in `schema`.
     positions: Vec<usize>,
-    /// The columns that a row-tracking table shows beside its own; files may hold them.
+    /// The columns beside those of the table.
+    columns: SystemColumns,
     system: Vec<DataField>,
     parquet: TableParquetOptions,
     options: Arc<BTreeMap<String, String>>,
@@ -110,10 +153,10 @@ pub(crate) struct UnitFactory {
 }
 
 impl UnitFactory {
-    /// With `row_ids`, [`row_id_fields`] come after the table's columns.
+    /// The columns `columns` come after the table's.
     pub(crate) fn try_new(
         table: Arc<Table>,
-        row_ids: bool,
+        columns: SystemColumns,
         runtime: &RuntimeEnv,
         parquet: TableParquetOptions,
     ) -> Result<Self> {
@@ -124,7 +167,7 @@ impl UnitFactory {
             runtime.register_object_store(location.url(), Arc::clone(location.store()));
         }
         let is_partition = |field: &DataField| table.schema().partition_keys.contains(&field.name);
-        let system = if row_ids { row_id_fields().to_vec() } else { Vec::new() };
+        let system = columns.fields();
         let own = table.schema().fields.iter().filter(|field| !is_partition(field));
         let file_fields: Vec<FieldRef> = own.chain(&system).map(|field| Arc::new(field.to_arrow())).collect();
         let partition_fields: Vec<FieldRef> =
@@ -144,12 +187,17 @@ impl UnitFactory {
             runtime.cache_manager.get_file_metadata_cache(),
         ))));
         let options = Arc::new(table.options().clone());
-        Ok(Self { table, url, schema, positions, system, parquet, options, reader_factory })
+        Ok(Self { table, url, schema, positions, columns, system, parquet, options, reader_factory })
     }
 
     /// The reader factory of Parquet files, which shares footers with the engine.
     pub(crate) fn reader_factory(&self) -> &Arc<CheckedReaderFactory> {
         &self.reader_factory
+    }
+
+    /// The columns beside those of the table.
+    pub(crate) fn system_columns(&self) -> SystemColumns {
+        self.columns
     }
 
     /// The columns of the sources: file columns, then partition columns.
@@ -223,12 +271,10 @@ impl UnitFactory {
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let Some(described) = self.partitioned_file(file, rows)? else { return Ok(None) };
         let key = UnitKey::of(file)?;
-        let extra = if kinds {
-            vec![DataField::new(VALUE_KIND_ID, VALUE_KIND, DataType::not_null(TypeKind::TinyInt))]
-        } else {
-            Vec::new()
-        };
         let file_columns = self.schema.file_schema().fields().len();
+        // The kinds may be among the columns of the scan already.
+        let known_kinds = self.schema.file_schema().index_of(VALUE_KIND).ok().filter(|_| kinds);
+        let extra = if kinds && known_kinds.is_none() { vec![kind_field()] } else { Vec::new() };
         let mut projection = names
             .iter()
             .map(|name| {
@@ -237,6 +283,7 @@ impl UnitFactory {
             })
             .collect::<Result<Vec<_>>>()?;
         projection.extend((0..extra.len()).map(|index| file_columns + index));
+        projection.extend(known_kinds);
         let config = self.source(key.format, &self.file_fields(&key).await?, &extra, projection)?;
         let config = FileScanConfigBuilder::from(config)
             .with_file_groups(vec![FileGroup::new(vec![described])])
@@ -294,7 +341,8 @@ impl UnitFactory {
             units.push(Unit::new(template));
         }
         if units.is_empty() {
-            let template = self.template(FileFormat::Parquet, &self.table.schema().fields, projection, limit)?;
+            let fields = self.with_held(self.table.schema().fields.clone());
+            let template = self.template(FileFormat::Parquet, &fields, projection, limit)?;
             units.push(Unit::new(template));
         }
         Ok(units)
@@ -313,12 +361,20 @@ impl UnitFactory {
     async fn fields_written(&self, schema_id: i64, write_cols: Option<&[String]>) -> Result<Vec<DataField>> {
         let schema = self.table.schema_at(schema_id).await?;
         Ok(match write_cols {
-            None => schema.fields.clone(),
+            None => self.with_held(schema.fields.clone()),
             Some(names) => {
                 let fields = schema.fields.iter().chain(&self.system);
                 fields.filter(|field| names.contains(&field.name)).cloned().collect()
             }
         })
+    }
+
+    /// `fields` with the system columns that every file holds.
+    fn with_held(&self, mut fields: Vec<DataField>) -> Vec<DataField> {
+        if self.columns.has_kinds() {
+            fields.extend(self.system.iter().cloned());
+        }
+        fields
     }
 
     /// The columns of the table that every group has.
@@ -367,19 +423,23 @@ impl Unit {
         Self { template, files: Vec::new(), splittable }
     }
 
-    /// The unit's source with its files, spread over `partitions` groups.
+    /// The unit's source with its files, spread over `partitions` groups; no file is split where rows are `ordered`.
     pub(crate) fn with_files(
         &self,
         files: Vec<PartitionedFile>,
         partitions: usize,
         split_above: usize,
+        ordered: bool,
     ) -> Result<Arc<dyn DataSource>> {
         let config = self
             .template
             .downcast_ref::<FileScanConfig>()
             .ok_or_else(|| Error::internal("the source of a scan is not a file scan"))?;
-        let groups = spread(files, partitions, self.splittable.then_some(split_above));
-        Ok(Arc::new(FileScanConfigBuilder::from(config.clone()).with_file_groups(groups).build()))
+        let splittable = self.splittable && !ordered;
+        let groups = spread(files, partitions, splittable.then_some(split_above));
+        let config = FileScanConfigBuilder::from(config.clone()).with_file_groups(groups);
+        let config = if ordered { config.with_preserve_order(true) } else { config };
+        Ok(Arc::new(config.build()))
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) struct ManifestRows {
 impl ManifestRows {
     async fn batch(&self, wanted: &Wanted) -> Result<arrow::array::RecordBatch> {
         let metas = match &self.snapshot {
-            Some(snapshot) => live::manifests(&self.table, snapshot).await.map_err(|error| self.table.at(error))?,
+            Some(snapshot) => live::all_manifests(&self.table, snapshot).await.map_err(|error| self.table.at(error))?,
             None => Vec::new(),
         };
         let partition = self.table.schema().partition_fields();

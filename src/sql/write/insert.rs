@@ -9,12 +9,13 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::commit::{CommitPlan, LakeCommitExec};
+use super::key_locations::key_locations;
 use super::strict::with_strict_casts;
 use crate::commit::{Operation, OverwriteScope, PartitionSpec, TableCommit};
 use crate::error::{Error, Result};
 use crate::options::TableOptions;
 use crate::table::Table;
-use crate::write::{LakeWriteExec, RunSlot, WriteTarget};
+use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
 
 /// An INSERT into a table.
 pub(crate) struct Insert<'a> {
@@ -33,7 +34,11 @@ impl Insert<'_> {
     ///
     /// # Errors
     /// Unsupported for tables and statements that can't be, invalid for a partition that is none of the table.
-    pub(crate) fn plan(&self, state: &dyn Session, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) async fn plan(
+        &self,
+        state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.table;
         let overwrite = match self.op {
             InsertOp::Append => None,
@@ -50,7 +55,11 @@ impl Insert<'_> {
         let slot = Arc::new(RunSlot::default());
         let input = with_strict_casts(input, target.table_schema())?;
         let partitions = state.config().target_partitions();
-        let writes = LakeWriteExec::plan(input, &target, &slot, partitions)?;
+        let keys = match target.mode() {
+            BucketMode::CrossPartition if !target.replaces() => Box::pin(key_locations(state, &target)).await?,
+            _ => None,
+        };
+        let writes = LakeWriteExec::plan(input, keys, &target, &slot, partitions)?;
         let operation = if overwrite.is_some() { Operation::Overwrite } else { Operation::Write };
         let commit = Arc::new(CommitPlan { identifier: None, operation, overwrite });
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, commit)))

@@ -2,6 +2,7 @@
 
 mod commit;
 mod insert;
+mod key_locations;
 mod strict;
 
 pub(crate) use insert::Insert;

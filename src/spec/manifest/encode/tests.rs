@@ -235,7 +235,7 @@ fn any_file() -> impl Strategy<Value = DataFileMeta> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn push_when_any_entries_then_decoded_again(
@@ -267,5 +267,38 @@ proptest! {
         let meta = encoded.into_meta("m");
         let list = encode_manifest_list(std::slice::from_ref(&meta), AvroCodec::NULL);
         prop_assert_eq!(decode_manifest_list(&list.unwrap()).unwrap(), [meta]);
+    }
+
+    #[test]
+    fn decode_when_bytes_of_what_was_written_flip_then_error_or_rows_without_panic(
+        files in prop::collection::vec(any_file(), 1..6),
+        codec in prop::sample::select(vec!["null", "deflate", "snappy", "zstd", "bzip2"]),
+        flips in prop::collection::vec((any::<prop::sample::Index>(), 0..8), 1..4),
+        cut in prop::option::weighted(0.2, any::<prop::sample::Index>()),
+    ) {
+        let codec = AvroCodec::parse(codec, 1).unwrap();
+        let types = [DataType::parse("INT").unwrap()];
+        let mut encoder = ManifestEncoder::new(codec, types.to_vec()).unwrap();
+        for file in files {
+            encoder.push(&entry(&partition(&[Datum::Int(1)], &types), false, file)).unwrap();
+        }
+        let encoded = encoder.finish().unwrap();
+        let manifest = encoded.bytes.to_vec();
+        let list = encode_manifest_list(&[encoded.into_meta("m")], codec).unwrap().to_vec();
+        for mut bytes in [manifest, list] {
+            for (at, bit) in &flips {
+                let at = at.index(bytes.len());
+                bytes[at] ^= 1u8 << bit;
+            }
+            if let Some(cut) = cut {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            let _ = ManifestEntries::decode(&bytes);
+            let _ = decode_manifest_list(&bytes);
+            let _ = crate::spec::decode_index_manifest(&bytes);
+            if let Ok(file) = crate::spec::ManifestFile::open(bytes.into()) {
+                let _ = file.entries(None);
+            }
+        }
     }
 }

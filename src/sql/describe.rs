@@ -44,8 +44,10 @@ pub(crate) fn pairs(titles: (&str, &str), rows: Vec<(String, String)>) -> Result
 /// comments.
 pub(crate) fn of_provider(provider: &dyn TableProvider, asked: impl Fn(&str) -> bool) -> Result<RecordBatch> {
     let mut columns = match provider.downcast_ref::<LakeTable>() {
-        // With its row ids a table has columns that the schema does not know.
-        Some(lake) if provider.schema().fields().len() == lake.table().schema().fields.len() => {
+        // With its row ids a table has columns that the schema does not know, and `$ro` has no key.
+        Some(lake)
+            if provider.schema().fields().len() == lake.table().schema().fields.len() && !lake.is_read_optimized() =>
+        {
             of_schema(lake.table().schema())
         }
         _ => columns(provider),

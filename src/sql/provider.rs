@@ -99,6 +99,11 @@ impl LakeTable {
         Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
     }
 
+    /// Whether this is `t$ro`.
+    pub(crate) fn is_read_optimized(&self) -> bool {
+        self.read_optimized
+    }
+
     /// The table together with another of its branches.
     pub(crate) fn with_branch(self, other: Option<OtherBranch>) -> crate::error::Result<Self> {
         let other = other.map(|other| other.fitting(self.table())).transpose()?;

@@ -9,6 +9,7 @@ pub(crate) mod aggregate;
 mod alter;
 mod auto_tags;
 pub mod change;
+mod create_statement;
 mod definition;
 mod descriptor;
 pub(crate) mod field_ids;
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 
 pub use alter::alter;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
+pub use create_statement::create_statement;
 pub use descriptor::TableDescriptor;
 pub use identifier::{Identifier, ObjectName, VersionSpec};
 pub use read_from::{ChangeFiles, Changes, ReadFrom};

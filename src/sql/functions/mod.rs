@@ -2,6 +2,7 @@
 
 mod binary;
 mod cardinality;
+mod incremental;
 mod json_value;
 mod pattern;
 pub(crate) mod rewrites;
@@ -15,6 +16,9 @@ use datafusion::prelude::SessionContext;
 pub(crate) fn register(context: &SessionContext) {
     for function in all() {
         context.register_udf(function);
+    }
+    for function in incremental::ALL {
+        context.register_udtf(function.name, Arc::new(function));
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) mod hints;
 mod literals;
 mod pins;
 mod prepass;
+mod procedures;
 mod provider;
 mod relations;
 mod rewrite;

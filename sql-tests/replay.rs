@@ -41,6 +41,8 @@ pub struct Outcomes {
     pub trials: HashMap<String, Outcome>,
     /// All other statements.
     pub statements: Outcome,
+    /// Those of them that failed, each with its error, and whether the list says so.
+    pub failed: Vec<(String, bool)>,
 }
 
 /// Runs the scripts of a group in order.
@@ -48,12 +50,9 @@ pub async fn run(replay: &Replay, list: &ScriptsList, truth: &TruthList) -> Resu
     let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
     let mut run = Run { replay, list, truth, failed: vec![], fine: HashMap::new() };
     let mut trials = HashMap::new();
-    for (zone, steps) in &replay.scripts {
+    for steps in &replay.scripts {
         let session = session::open(folder.path(), &replay.group.database).await;
         let session = Arc::new(session.map_err(|e| format!("no session: {e}"))?);
-        if let Some(zone) = zone {
-            statement(&session, &format!("SET TIME ZONE '{zone}'")).await?;
-        }
         for step in steps {
             tokio::time::sleep(step.sleep).await;
             match step.trial() {
@@ -65,7 +64,8 @@ pub async fn run(replay: &Replay, list: &ScriptsList, truth: &TruthList) -> Resu
             }
         }
     }
-    Ok(Outcomes { trials, statements: run.statements() })
+    let failed = run.failed.iter().map(|failed| (failed.text.clone(), failed.listed.is_some())).collect();
+    Ok(Outcomes { trials, statements: run.statements(), failed })
 }
 
 /// A statement that should have succeeded.

@@ -22,7 +22,7 @@ use crate::replay::{self, Outcome, Outcomes};
 use crate::script::{self, Step};
 use crate::scripts_list::{Kind, ScriptsList};
 
-/// A file that receives one line a trial: outcome, name, first difference.
+/// A file that receives one line a trial, and one a failed statement: outcome, name, first difference.
 pub const REPORT: &str = "TIDELAKE_SCRIPTS_REPORT";
 
 /// For a whole group.
@@ -51,21 +51,18 @@ const NOT_REPLAYED: [(&str, &str, &str); 3] = [
     ("travel", "times", "holds literal times of the first run"),
 ];
 
-/// The time zone of a script's session, where it is not UTC.
-const ZONES: [(&str, &str, &str); 1] = [("types", "zone", "Asia/Shanghai")];
-
 /// What is run of one group.
 #[derive(Debug, Clone)]
 pub struct Replay {
     pub group: Group,
-    /// Each script's time zone and statements.
-    pub scripts: Vec<(Option<&'static str>, Vec<Step>)>,
+    /// The statements of each script.
+    pub scripts: Vec<Vec<Step>>,
 }
 
 impl Replay {
     /// Its statements in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
-        self.scripts.iter().flat_map(|(_, steps)| steps)
+        self.scripts.iter().flatten()
     }
 }
 
@@ -92,8 +89,7 @@ fn replay_of(group: &Group) -> Result<Option<Replay>, String> {
     }
     let mut scripts = vec![];
     for name in ordered {
-        let zone = ZONES.iter().find(|(group, script, _)| of_group(group) && script == name).map(|(.., zone)| *zone);
-        scripts.push((zone, script::read(&group.folder.join(format!("{name}.sql")))?));
+        scripts.push(script::read(&group.folder.join(format!("{name}.sql")))?);
     }
     if scripts.is_empty() { Ok(None) } else { Ok(Some(Replay { group: group.clone(), scripts })) }
 }
@@ -119,6 +115,14 @@ pub fn trials(replays: &[Replay], list: &ScriptsList, truth: &TruthList) -> Resu
             trials.push(Trial::test(format!("scripts::{group}::{name}"), move || {
                 let outcome = ran.outcome(&name);
                 report.line(&format!("{group}::{name}"), &outcome);
+                if name == STATEMENTS
+                    && let Some(Ok(outcomes)) = ran.outcomes.get()
+                {
+                    for (text, listed) in &outcomes.failed {
+                        let of = if *listed { Outcome::ListedRightly } else { Outcome::Fails };
+                        report.line(&format!("{group}::statement"), &of(text.clone()));
+                    }
+                }
                 match outcome {
                     Outcome::Holds | Outcome::ListedRightly(_) => Ok(()),
                     Outcome::Fails(why) => Err(Failed::from(why)),

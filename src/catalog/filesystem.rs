@@ -1,7 +1,12 @@
-//! The catalog that is a folder: `<warehouse>/<database>.db/<table>/schema/schema-<id>` (`spec/metadata.md 1.1`).
+//! The catalog that is a folder: `<warehouse>/<database>.db/<table>/schema/schema-<id>` (`spec/metadata.md 1.1`). How it finds
+//! what is there; `definitions` makes and changes it, `removal` drops it.
+//!
+//! A database is a folder. On local disk it is made, and stays when it is empty, as in Java; in a store that knows files only
+//! an empty file [`MARKER`] stands for it, which readers of either kind pass over.
 //!
 //! May import: `error`, `spec`, `store`, `table`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,21 +22,38 @@ use crate::table::identifier::is_folder_name;
 use crate::table::{NewTable, ObjectName, SchemaChange};
 
 /// What a database's folder ends with.
-const DATABASE_SUFFIX: &str = ".db";
+pub(super) const DATABASE_SUFFIX: &str = ".db";
+
+/// The file that keeps a database in a store without folders.
+pub(super) const MARKER: &str = ".database";
 
 /// Tables looked at in the same moment.
-const CONCURRENCY: usize = 32;
+pub(super) const CONCURRENCY: usize = 32;
+
+/// Start of the catalog's options that hold for new tables.
+const TABLE_DEFAULT: &str = "table-default.";
 
 /// Databases and tables in the folders of a warehouse.
 #[derive(Clone, Debug)]
 pub struct FileSystemCatalog {
     warehouse: StoreLocation,
+    /// Options of new tables that do not set them.
+    pub(super) table_defaults: BTreeMap<String, String>,
 }
 
 impl FileSystemCatalog {
     /// The catalog of the warehouse in `warehouse`. The folder need not exist.
     pub fn new(warehouse: StoreLocation) -> Self {
-        Self { warehouse }
+        Self { warehouse, table_defaults: BTreeMap::new() }
+    }
+
+    /// The same catalog with the options of a catalog: `table-default.<option>` holds for new tables that do not set `<option>`.
+    /// What they say is checked when a table is created.
+    #[must_use]
+    pub fn with_options(mut self, options: &BTreeMap<String, String>) -> Self {
+        let defaults = options.iter().filter_map(|(key, value)| Some((key.strip_prefix(TABLE_DEFAULT)?, value)));
+        self.table_defaults = defaults.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        self
     }
 
     /// The catalog of the warehouse at a path or URL, which need not exist. Does no I/O.
@@ -66,13 +88,13 @@ impl FileSystemCatalog {
     }
 
     /// The database as it is written in the warehouse.
-    async fn find_database(&self, database: &str) -> Result<Option<String>> {
+    pub(super) async fn find_database(&self, database: &str) -> Result<Option<String>> {
         check_name("database", database)?;
         pick("database", database, self.list_databases().await?)
     }
 
     /// The table as it is written in the folder of a database that exists.
-    async fn find_table(&self, database: &str, table: &str) -> Result<Option<String>> {
+    pub(super) async fn find_table(&self, database: &str, table: &str) -> Result<Option<String>> {
         let folders = list_folders(&self.warehouse, self.database_folder(database)?.prefix()).await?;
         let alike = folders.into_iter().filter(|folder| is_alike(folder, table)).collect();
         pick("table", table, self.only_tables(database, alike).await?)
@@ -81,7 +103,8 @@ impl FileSystemCatalog {
     /// Those of the folders that hold a table, in order.
     async fn only_tables(&self, database: &str, folders: Vec<String>) -> Result<Vec<String>> {
         let checked = futures::stream::iter(folders.into_iter().map(|folder| async move {
-            let is_table = is_folder_name(&folder) && is_table(self.table_folder(database, &folder)?).await?;
+            let can_be = is_folder_name(&folder) && !folder.starts_with('.');
+            let is_table = can_be && is_table(self.table_folder(database, &folder)?).await?;
             Ok::<_, Error>(is_table.then_some(folder))
         }));
         let mut tables: Vec<String> = checked
@@ -93,9 +116,13 @@ impl FileSystemCatalog {
         Ok(tables)
     }
 
-    async fn find(&self, database: &str, table: &str) -> Result<Option<TableLocation>> {
+    pub(super) async fn find(&self, database: &str, table: &str) -> Result<Option<TableLocation>> {
         // Most names are written as they are: one look instead of two listings.
         let exact = self.table_folder(database, table)?;
+        if table.starts_with('.') {
+            // What is being dropped.
+            return Ok(None);
+        }
         if is_table(exact.clone()).await? {
             return Ok(Some(TableLocation { location: exact, database: database.to_owned(), table: table.to_owned() }));
         }
@@ -137,48 +164,66 @@ impl Catalog for FileSystemCatalog {
         if let Some(found) = self.find(database, table).await? {
             return Ok(found);
         }
-        if self.find_database(database).await?.is_none() {
-            return Err(self.no_database(database));
-        }
-        // A name with `@` that is no version is a table's name; say what a version looks like, in case one was meant.
-        let hint = if table.contains('@') { "; a version is written t@5, \"t@tag:name\" or \"t@ts:time\"" } else { "" };
-        Err(Error::not_found(format!("table {database}.{table} does not exist{hint}"))
-            .with("warehouse", self.warehouse.as_str()))
+        Err(self.no_table(database, table).await)
     }
 
-    async fn create_database(&self, _database: &str, _if_not_exists: bool) -> Result<()> {
-        Err(Error::unsupported("this catalog can't create a database"))
+    async fn create_database(&self, database: &str, if_not_exists: bool) -> Result<()> {
+        self.make_database(database, if_not_exists).await
     }
 
-    async fn drop_database(&self, _database: &str, _if_exists: bool, _cascade: bool) -> Result<()> {
-        Err(Error::unsupported("this catalog can't drop a database"))
+    async fn drop_database(&self, database: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        self.remove_database(database, if_exists, cascade).await
     }
 
-    async fn create_table(&self, _: &str, _: &str, _: NewTable, _: bool) -> Result<bool> {
-        Err(Error::unsupported("this catalog can't create a table"))
+    async fn create_table(
+        &self,
+        database: &str,
+        table: &str,
+        definition: NewTable,
+        if_not_exists: bool,
+    ) -> Result<bool> {
+        self.make_table(database, table, definition, if_not_exists).await
     }
 
-    async fn drop_table(&self, _: &str, _: &str, _: bool) -> Result<bool> {
-        Err(Error::unsupported("this catalog can't drop a table"))
+    async fn drop_table(&self, database: &str, table: &str, if_exists: bool) -> Result<bool> {
+        self.remove_table(database, table, if_exists).await
     }
 
-    async fn rename_table(&self, _: &str, _: &str, _: &str) -> Result<()> {
-        Err(Error::unsupported("this catalog can't rename a table"))
+    async fn rename_table(&self, database: &str, table: &str, name: &str) -> Result<()> {
+        self.move_table(database, table, name).await
     }
 
-    async fn alter_table(&self, _: &str, _: &ObjectName, _: Vec<SchemaChange>) -> Result<Arc<TableSchema>> {
-        Err(Error::unsupported("this catalog can't change a table"))
+    async fn alter_table(
+        &self,
+        database: &str,
+        name: &ObjectName,
+        changes: Vec<SchemaChange>,
+    ) -> Result<Arc<TableSchema>> {
+        self.change_table(database, name, &changes).await
     }
 }
 
 impl FileSystemCatalog {
-    fn no_database(&self, database: &str) -> Error {
+    /// The error for a table that is not there.
+    pub(super) async fn no_table(&self, database: &str, table: &str) -> Error {
+        match self.find_database(database).await {
+            Ok(None) => return self.no_database(database),
+            Ok(Some(_)) => {}
+            Err(error) => return error,
+        }
+        // A name with `@` that is no version is a table's name; say what a version looks like, in case one was meant.
+        let hint = if table.contains('@') { "; a version is written t@5, \"t@tag:name\" or \"t@ts:time\"" } else { "" };
+        Error::not_found(format!("table {database}.{table} does not exist{hint}"))
+            .with("warehouse", self.warehouse.as_str())
+    }
+
+    pub(super) fn no_database(&self, database: &str) -> Error {
         Error::not_found(format!("database {database} does not exist")).with("warehouse", self.warehouse.as_str())
     }
 }
 
 /// Whether a table lies in the folder: `schema-0` is there, or any schema.
-async fn is_table(folder: StoreLocation) -> Result<bool> {
+pub(super) async fn is_table(folder: StoreLocation) -> Result<bool> {
     let files = TableFiles::new(folder, None)?;
     if files.exists(&files.schema_path(0)).await? {
         return Ok(true);

@@ -4,8 +4,12 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`.
 
+mod definitions;
 mod filesystem;
 mod read_only;
+mod removal;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -68,25 +72,26 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Not found when there is no such table or database, else as [`Self::table_exists`].
     async fn table_location(&self, database: &str, table: &str) -> Result<TableLocation>;
 
-    /// Creates a database. Nothing happens when it is there and `if_not_exists` says so.
+    /// Creates a database. Nothing happens when it is there, also in another case, and `if_not_exists` says that this is fine.
     ///
     /// # Errors
-    /// Invalid when the name can't be one or there is one already, unsupported when the catalog can't, Io when the store
-    /// failed.
+    /// Invalid when the name can't be one, already exists, unsupported when the catalog can't, Io when the store failed.
     async fn create_database(&self, database: &str, if_not_exists: bool) -> Result<()>;
 
     /// Drops a database; with `cascade` its tables too.
     ///
     /// # Errors
-    /// Not found when there is none and `if_exists` does not say so; invalid when it holds tables and `cascade` is not said;
-    /// Io when the store failed.
+    /// Not found when there is none and `if_exists` does not say that this is fine; invalid when it holds tables, or files of
+    /// nobody, and `cascade` is not said; Io when the store failed: what is left can be dropped again.
     async fn drop_database(&self, database: &str, if_exists: bool, cascade: bool) -> Result<()>;
 
-    /// Creates a table. False when it is there and `if_not_exists` says that this is fine.
+    /// Creates a table: its schema 0, or nothing. False when there is one of this name, also in another case, and
+    /// `if_not_exists` says that this is fine; the definition is not looked at then.
     ///
     /// # Errors
-    /// Not found when there is no such database; invalid when the definition is against the format (`spec/metadata.md 2.8`),
-    /// an option is unknown, or there is such a table already; Io when the store failed.
+    /// Not found when there is no such database; already exists; invalid when the name can't be one, the definition is against
+    /// the format (`spec/metadata.md 2.8`), an option is unknown, or files that belong to no table are where it should lie;
+    /// unsupported for what this version does not have; Io when the store failed.
     async fn create_table(
         &self,
         database: &str,
@@ -95,25 +100,28 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         if_not_exists: bool,
     ) -> Result<bool>;
 
-    /// Drops a table and its files. False when there is none and `if_exists` says that this is fine.
+    /// Drops a table with its branches and files, also those that it keeps outside of its folder. False when there is none and
+    /// `if_exists` says that this is fine.
     ///
     /// # Errors
-    /// Not found when there is no such table, Io when the store failed.
+    /// Not found when there is no such table; invalid, and nothing is deleted, when it names a folder outside that is not its own;
+    /// Io when the store failed: the table is there then and can be dropped again.
     async fn drop_table(&self, database: &str, table: &str, if_exists: bool) -> Result<bool>;
 
-    /// Renames a table within its database.
+    /// Renames a table within its database, in one step.
     ///
     /// # Errors
-    /// Not found when there is no such table, invalid when the new name is taken or can't be one, unsupported when the store
-    /// can't, Io when the store failed.
+    /// Not found when there is no such table, already exists when the new name is taken, invalid when it can't be one,
+    /// unsupported when the store can't do it in one step, Io when the store failed.
     async fn rename_table(&self, database: &str, table: &str, name: &str) -> Result<()>;
 
-    /// Changes the definition of a table, or of the branch that `name` means, and gives the new schema. All of the changes
-    /// happen or none.
+    /// Changes the definition of a table, or of the branch that `name` means, and gives the schema that holds then. All of the
+    /// changes happen or none. When another writer changes the table at the same time, the changes are applied to what it made
+    /// of it.
     ///
     /// # Errors
-    /// Not found when there is no such table; invalid when a change is against the format (`spec/metadata.md 2.5`); Io when
-    /// the store failed.
+    /// Not found when there is no such table or branch; invalid when `name` is of a system table or a version, and when a change
+    /// is against the format (`spec/metadata.md 2.5`); conflict when others kept changing the table; Io when the store failed.
     async fn alter_table(
         &self,
         database: &str,

@@ -83,7 +83,7 @@ impl TableCommit {
         let result = self.attempts(draft, deadline, &mut progress, &mut outcome).await;
         // What is not referred to by now is of no use. Files that may be referred to were handed over. Dropped, they go in
         // the background: a store that did not answer in time is not waited for again.
-        if !deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if deadline.is_none_or(|deadline| Instant::now() < deadline) {
             if let Some(merged) = &progress.merged {
                 merged.files.own.remove().await;
             }
@@ -164,7 +164,7 @@ impl TableCommit {
             Ok(Prepared::Snapshot(snapshot)) => snapshot,
             Ok(Prepared::End(step)) => return Ok(step),
             Err(error) => {
-                if !deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                if deadline.is_none_or(|deadline| Instant::now() < deadline) {
                     files.own.remove().await;
                 }
                 return Err(error);
@@ -214,7 +214,7 @@ impl TableCommit {
             Some(plan) => plan,
             None => return Ok(Prepared::End(Step::Nothing)),
         };
-        self.check(draft, &plan, &base).await?;
+        Box::pin(self.check(draft, &plan, &base)).await?;
         let indexes = match &draft.source {
             Source::Restore(_) => None,
             _ => combine(&base.indexes, &plan.changes, self.is_without_buckets())?,

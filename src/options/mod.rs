@@ -33,4 +33,4 @@ pub use names::{
 pub use scan::{ScanOptions, chooses_state};
 pub use value::{MemorySize, OptionValue, parse_bool, parse_duration, parse_size};
 pub use view::{SequenceGroup, TableOptions};
-pub use write::{ExternalPaths, ExternalStrategy, FileIndexColumn, FileRole, ParquetOptions, StatsMode, WriteOptions};
+pub use write::{ExternalPaths, ExternalStrategy, FileRole, ParquetOptions, StatsMode, WriteOptions};

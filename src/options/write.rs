@@ -65,19 +65,6 @@ pub struct ExternalPaths {
     pub strategy: ExternalStrategy,
 }
 
-/// A file index that files are written with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileIndexColumn {
-    /// `bloom-filter`, `bitmap`, `bsi` or `range-bitmap`.
-    pub kind: String,
-    /// Column of the table.
-    pub column: String,
-    /// Key of a map column, in `column[key]`.
-    pub map_key: Option<String>,
-    /// Options of this index: `fpp`, `items`, ..; those of the column, where none are set for `column[key]`.
-    pub options: BTreeMap<String, String>,
-}
-
 /// Options `parquet.*` that change how files are written; the others tune Java's writer alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParquetOptions {
@@ -135,8 +122,6 @@ pub struct WriteOptions {
     pub stats_first_columns: Option<usize>,
     /// `file-index.in-manifest-threshold` in bytes.
     pub index_in_manifest_threshold: u64,
-    /// `file-index.<kind>.columns` and their options.
-    pub file_indexes: Vec<FileIndexColumn>,
     /// `data-file.external-paths`, when a strategy is set.
     pub external_paths: Option<ExternalPaths>,
     /// `parquet.*`
@@ -192,7 +177,6 @@ impl WriteOptions {
                 .value::<i32>("metadata.stats-keep-first-n-columns")?
                 .and_then(|columns| usize::try_from(columns).ok()),
             index_in_manifest_threshold: bytes("file-index.in-manifest-threshold")?.unwrap_or(500),
-            file_indexes: file_indexes(options),
             external_paths: external_paths(options)?,
             parquet: ParquetOptions::new(options)?,
             all: options.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
@@ -332,37 +316,6 @@ fn levels<T>(options: &TableOptions, key: &str, read: impl Fn(&str) -> Option<T>
         .collect()
 }
 
-fn file_indexes(options: &TableOptions) -> Vec<FileIndexColumn> {
-    let mut found = Vec::new();
-    for (key, value) in options.iter() {
-        let kind = key.strip_prefix("file-index.").and_then(|rest| rest.strip_suffix(".columns"));
-        let Some(kind) = kind else { continue };
-        for name in value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-            let (column, map_key) =
-                match name.split_once('[').and_then(|(column, rest)| Some((column, rest.strip_suffix(']')?))) {
-                    Some((column, key)) => (column, Some(key.to_owned())),
-                    None => (name, None),
-                };
-            let of = |name: &str| -> BTreeMap<String, String> {
-                let prefix = format!("file-index.{kind}.{name}.");
-                options
-                    .iter()
-                    .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.to_owned())))
-                    .collect()
-            };
-            let mut of_index = of(column);
-            of_index.extend(of(name));
-            found.push(FileIndexColumn {
-                kind: kind.to_owned(),
-                column: column.to_owned(),
-                map_key,
-                options: of_index,
-            });
-        }
-    }
-    found
-}
-
 fn external_paths(options: &TableOptions) -> Result<Option<ExternalPaths>> {
     let Some(text) = options.value::<String>("data-file.external-paths")?.filter(|text| !text.trim().is_empty()) else {
         return Ok(None);
@@ -432,7 +385,7 @@ mod tests {
         assert_eq!((key.data_file_prefix.as_str(), key.changelog_file_prefix.as_str()), ("data-", "changelog-"));
         assert!(key.stats_dense_store && !key.thin_mode && !key.suffix_has_compression);
         assert_eq!((key.stats_first_columns, key.index_in_manifest_threshold), (None, 500));
-        assert!(key.external_paths.is_none() && key.file_indexes.is_empty());
+        assert!(key.external_paths.is_none());
         assert!(key.parquet.dictionary && !key.parquet.version_2);
     }
 
@@ -462,13 +415,9 @@ mod tests {
     }
 
     #[test]
-    fn new_when_columns_have_indexes_and_dictionaries_then_theirs() {
+    fn new_when_columns_have_dictionaries_and_filters_then_theirs() {
         let found = options(
             &[
-                ("file-index.bloom-filter.columns", "a, m[k.1]"),
-                ("file-index.bloom-filter.a.fpp", "0.01"),
-                ("file-index.bloom-filter.m.items", "5"),
-                ("file-index.bloom-filter.m[k.1].items", "7"),
                 ("parquet.enable.dictionary", "false"),
                 ("parquet.enable.dictionary#a", "true"),
                 ("parquet.bloom.filter.enabled#a", "true"),
@@ -479,9 +428,6 @@ mod tests {
             false,
         )
         .unwrap();
-        let [a, m] = &found.file_indexes[..] else { panic!("{:?}", found.file_indexes) };
-        assert_eq!((a.column.as_str(), a.map_key.as_deref(), a.options["fpp"].as_str()), ("a", None, "0.01"));
-        assert_eq!((m.column.as_str(), m.map_key.as_deref(), m.options["items"].as_str()), ("m", Some("k.1"), "7"));
         assert!(!found.parquet.dictionary && found.parquet.dictionary_of["a"] && found.parquet.version_2);
         assert!(found.parquet.bloom_filter_of["a"] && found.parquet.bloom_filter_values["a"] == 1000);
         assert_eq!(found.parquet.row_group_bytes, Some(64 * MB));

@@ -36,7 +36,7 @@ pub(crate) async fn open(
             Error::invalid("the option 'warehouse' is missing: the folder or URL of the tables").with("catalog", name)
         );
     };
-    let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?);
+    let catalog = FileSystemCatalog::new(StoreRegistry::global().open(warehouse, options)?).with_options(options);
     let catalog: Arc<dyn Catalog> = match used {
         Use::FrontEnd { read_only: true } => Arc::new(ReadOnlyCatalog::new(Arc::new(catalog))),
         Use::Engine | Use::FrontEnd { read_only: false } => Arc::new(catalog),

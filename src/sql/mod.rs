@@ -16,6 +16,7 @@ mod catalog_provider;
 mod catalogs;
 mod changes;
 mod coercion;
+mod constructors;
 mod ddl;
 mod describe;
 mod dialect;

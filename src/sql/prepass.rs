@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::functions::rewrites;
-use super::{hints, types, zone};
+use super::{constructors, hints, types, zone};
 use crate::error::{Error, Result};
 use crate::options;
 use crate::spec::types::{DataType, MAX_LENGTH, TypeKind};
@@ -371,13 +371,15 @@ impl Expressions<'_> {
         }
         let data_type = types::carried(target)?;
         *target = types::carrier_type(&data_type, self.zone);
-        let to = |data_type: DataType, zone: &str| Expr::Cast {
-            kind: kind.clone(),
-            expr: Box::new(value.clone()),
-            data_type: types::carrier_type(&data_type, zone),
-            array: false,
-            format: None,
+        let leaf = |expr: &Expr, data_type: &DataType| {
+            let mut target = types::carrier_type_of(data_type);
+            let cast = self.cast(kind, expr, &mut target);
+            cast.unwrap_or_else(|| cast_to(kind, expr.clone(), target))
         };
+        if let Some(typed) = constructors::typed(value, &data_type, &leaf) {
+            return Some(cast_to(kind, typed, target.clone()));
+        }
+        let to = |data_type: DataType, zone: &str| cast_to(kind, value.clone(), types::carrier_type(&data_type, zone));
         let number = |number: u32| Expr::value(Value::Number(number.to_string(), false));
         match data_type.kind {
             TypeKind::Char(length) => {
@@ -402,16 +404,16 @@ impl Expressions<'_> {
                 ))
             }
             // The engine compares instants of one zone only, and those of tables are UTC.
-            TypeKind::TimestampLtz(_) if self.zone != "UTC" => Some(Expr::Cast {
-                kind: kind.clone(),
-                expr: Box::new(to(data_type.clone(), self.zone)),
-                data_type: types::carrier_type(&data_type, "UTC"),
-                array: false,
-                format: None,
-            }),
+            TypeKind::TimestampLtz(_) if self.zone != "UTC" => {
+                Some(cast_to(kind, to(data_type.clone(), self.zone), types::carrier_type(&data_type, "UTC")))
+            }
             _ => None,
         }
     }
+}
+
+fn cast_to(kind: &CastKind, expr: Expr, data_type: SqlType) -> Expr {
+    Expr::Cast { kind: kind.clone(), expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 impl VisitorMut for Expressions<'_> {

@@ -1,7 +1,7 @@
 //! A table as the engine sees it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -27,7 +27,7 @@ use crate::options::{Level0, TableOptions};
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
-use crate::table::{Changes, ReadFrom, Table};
+use crate::table::{Changes, ReadFrom, Table, create_statement};
 use crate::write::default_value;
 
 /// The system table that shows what a read without merging can see.
@@ -51,6 +51,8 @@ pub struct LakeTable {
     defaults: HashMap<String, Expr>,
     /// Whether rows can't be written.
     read_only: bool,
+    /// The statement that creates the table, once somebody asked for it.
+    definition: OnceLock<String>,
 }
 
 impl LakeTable {
@@ -77,7 +79,19 @@ impl LakeTable {
         };
         let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
         let (row_ids, read_optimized, read_only, other) = (false, false, false, None);
-        Self { state, schema, constraints, row_ids, read_optimized, other, static_partition, defaults, read_only }
+        let definition = OnceLock::new();
+        Self {
+            state,
+            schema,
+            constraints,
+            row_ids,
+            read_optimized,
+            other,
+            static_partition,
+            defaults,
+            read_only,
+            definition,
+        }
     }
 
     /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
@@ -225,6 +239,11 @@ impl TableProvider for LakeTable {
 
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        let create = || create_statement(self.table().identifier(), self.table().schema());
+        Some(self.definition.get_or_init(create))
     }
 
     async fn scan(

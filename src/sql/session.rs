@@ -302,7 +302,7 @@ impl LakeSession {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }
         match statement::change(statement) {
-            Some((verb, _)) if verb == "INSERT" => Ok(()),
+            Some((verb, _)) if verb == "INSERT" && statement::is_plain_insert(statement) => Ok(()),
             Some((verb, target)) if self.is_lake(target.as_ref()) => Err(statement::refused(&verb)),
             _ => Ok(()),
         }

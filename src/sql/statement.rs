@@ -230,6 +230,19 @@ fn change_of(statement: &SqlStatement) -> Option<(String, Option<ObjectName>)> {
     }
 }
 
+/// Whether a statement is an INSERT by itself, or EXPLAIN of one: the engine plans no others.
+pub(crate) fn is_plain_insert(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Insert(_) => true,
+            SqlStatement::Explain { statement, .. } => matches!(statement.as_ref(), SqlStatement::Insert(_)),
+            _ => false,
+        },
+        Statement::Explain(explain) => is_plain_insert(&explain.statement),
+        Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => false,
+    }
+}
+
 /// The statement inside of a query that is none.
 fn inner_change(body: &SetExpr) -> Option<&SqlStatement> {
     match body {

@@ -42,6 +42,12 @@ pub(crate) fn carrier_type(data_type: &DataType, zone: &str) -> SqlType {
     SqlType::Custom(name, vec![zone.to_owned()])
 }
 
+/// The parser's type that carries `data_type` before the session's zone is known.
+pub(crate) fn carrier_type_of(data_type: &DataType) -> SqlType {
+    let name = ObjectName::from(Ident::with_quote('"', format!("{CARRIER}{data_type}")));
+    SqlType::Custom(name, Vec::new())
+}
+
 /// The type that `sql_type` carries, if it is a carrier.
 pub(crate) fn carried(sql_type: &SqlType) -> Option<DataType> {
     let SqlType::Custom(name, _) = sql_type else { return None };

@@ -253,9 +253,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// `('key' = 'value', ..)`, in the order written.
+    /// `('key' = 'value', ..)`, in the order written; there may be none.
     pub(crate) fn options(&mut self) -> Result<Vec<(String, String)>> {
         let mut options: Vec<(String, String)> = Vec::new();
+        if *self.peek() == Token::LParen && *self.peek_at(1) == Token::RParen {
+            self.at += 2;
+            return Ok(options);
+        }
         for (key, value) in self.list(Self::option)? {
             if options.iter().any(|(known, _)| *known == key) {
                 return Err(Error::invalid(format!("the option '{key}' is given twice")));

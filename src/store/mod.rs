@@ -6,6 +6,7 @@
 //! location  a warehouse path or URL -> the store behind it and a prefix
 //! files     one table (and branch) -> paths
 //! access    read, list, create if absent, overwrite
+//! folders   make, rename and delete whole folders
 //! documents one JSON file -> a parsed value, cached and checked against the store before it is used again
 //! snapshots, schemas, tags, branches, consumers   what those documents are
 //! cache     decoded files, by bytes
@@ -21,6 +22,7 @@ pub(crate) mod chaos;
 pub mod consumers;
 mod documents;
 pub mod files;
+pub(crate) mod folders;
 pub mod location;
 pub mod schemas;
 pub mod snapshots;

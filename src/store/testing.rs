@@ -68,6 +68,8 @@ enum Fault {
     Hints,
     /// The first reads give half of the file.
     Torn(AtomicUsize),
+    /// Files are written, and the answer is an error.
+    LosesAnswers,
     /// That many files and parts are written, then none.
     Full(Arc<AtomicUsize>),
 }
@@ -98,6 +100,15 @@ pub(crate) struct OverwritingStore;
 impl OverwritingStore {
     pub(crate) fn over(root: &StoreLocation) -> StoreLocation {
         over(root, Fault::Overwrites)
+    }
+}
+
+/// See [`Fault::LosesAnswers`].
+pub(crate) struct LossyStore;
+
+impl LossyStore {
+    pub(crate) fn over(root: &StoreLocation) -> StoreLocation {
+        over(root, Fault::LosesAnswers)
     }
 }
 
@@ -173,7 +184,8 @@ impl ObjectStore for FaultyStore {
             Fault::Full(left) if !take(left) => return Err(broken()),
             _ => {}
         }
-        self.inner.put_opts(location, payload, opts).await
+        let answer = self.inner.put_opts(location, payload, opts).await?;
+        if matches!(self.fault, Fault::LosesAnswers) { Err(broken()) } else { Ok(answer) }
     }
 
     async fn put_multipart_opts(&self, location: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {

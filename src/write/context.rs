@@ -9,16 +9,15 @@ use datafusion::execution::memory_pool::MemoryPool;
 use object_store::path::Path;
 
 use super::OwnFiles;
+use super::mode::POSTPONE_BUCKET;
 use crate::error::{Error, Result};
 use crate::format::FileFormat;
 use crate::options::{ExternalPaths, ExternalStrategy, FileRole, WriteOptions};
+use crate::spec::file_index::FileIndexDefinition;
 use crate::spec::partition::partition_path;
 use crate::spec::{DataField, TableSchema};
 use crate::store::TableFiles;
 use crate::table::Table;
-
-/// The bucket of rows whose bucket is found later.
-pub(crate) const POSTPONE_BUCKET: i32 = -2;
 
 /// Names of the files of one writer and bucket: one UUID, and a number for each file.
 #[derive(Debug)]
@@ -42,6 +41,8 @@ pub struct DataFileContext {
     pub schema: Arc<TableSchema>,
     /// The options to write with.
     pub options: Arc<WriteOptions>,
+    /// The file indexes of data files, by the columns of the schema.
+    pub indexes: Arc<[FileIndexDefinition]>,
     /// Serialized BinaryRow of the partition.
     pub partition: Arc<[u8]>,
     /// The partition's escaped path, empty without partitions.
@@ -73,7 +74,8 @@ impl DataFileContext {
     /// The files of a bucket of a table.
     ///
     /// # Errors
-    /// Corrupt when the partition is not one of the table, unsupported when its folder has no name.
+    /// Corrupt when the partition is not one of the table, unsupported when its folder has no name, invalid for file indexes
+    /// that can't be.
     pub fn new(
         table: &Table,
         options: Arc<WriteOptions>,
@@ -89,6 +91,7 @@ impl DataFileContext {
         Ok(Self {
             files: Arc::clone(table.files()),
             schema: Arc::clone(schema),
+            indexes: FileIndexDefinition::all(&schema.fields, settings)?.into(),
             options,
             partition,
             partition_path: path.into(),
@@ -111,7 +114,7 @@ impl DataFileContext {
     pub(super) fn format(&self, role: FileRole) -> Result<FileFormat> {
         match (role, self.bucket) {
             (FileRole::Data(_), POSTPONE_BUCKET) => Ok(FileFormat::Avro),
-            _ => FileFormat::of_file(&format!(".{}", self.options.format(role))),
+            _ => file_format(&self.options, role),
         }
     }
 
@@ -191,6 +194,11 @@ impl DataFileContext {
     pub(super) fn at(&self, error: Error) -> Error {
         error.with("bucket", self.bucket.to_string()).with("partition", self.partition_path.to_string())
     }
+}
+
+/// The format of new files, as the options say.
+pub(super) fn file_format(options: &WriteOptions, role: FileRole) -> Result<FileFormat> {
+    FileFormat::of_file(&format!(".{}", options.format(role)))
 }
 
 /// Which of the roots a turn takes, each as often as its weight says.

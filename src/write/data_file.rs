@@ -5,21 +5,24 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch};
 use arrow::compute::{max, min};
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use object_store::path::Path;
 
-use super::context::{DataFileContext, NewFile, POSTPONE_BUCKET};
-use crate::error::{Error, Result};
+use super::context::{DataFileContext, NewFile, file_format};
+use super::mode::POSTPONE_BUCKET;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::stats::{ColumnSummary, StatsCollector, simple_stats, value_stats};
 use crate::format::write::{check_nulls, check_types};
-use crate::format::{FileWrite, FileWriter};
-use crate::options::{FileRole, StatsMode};
+use crate::format::{FileFormat, FileWrite, FileWriter};
+use crate::options::{ChangelogProducer, FileRole, StatsMode, WriteOptions};
 use crate::spec::binary_row::encode_rows;
+use crate::spec::file_index::{FILE_SUFFIX, FileIndexDefinition, FileIndexesWriter};
 use crate::spec::types::{
     KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, SYSTEM_FIELD_ID_START, VALUE_KIND, VALUE_KIND_ID,
     arrow_schema,
 };
 use crate::spec::{DataField, DataFileMeta, DataType, EMPTY_ROW, FileSource, SimpleStats, TypeKind};
+use crate::table::Table;
 
 /// Statistics of keys and of the format's own columns are cut to this, whatever the table's options say.
 const KEY_STATS: StatsMode = StatsMode::Truncate(128);
@@ -80,6 +83,31 @@ impl FileKind {
     }
 }
 
+/// Refuses a table whose data files could not be written, before there are rows: for its formats, its column types, its file
+/// indexes.
+///
+/// # Errors
+/// Unsupported or invalid, with the column or option and the remedy.
+pub(super) fn check_files(table: &Table, options: &WriteOptions) -> Result<()> {
+    let (fields, settings) = (&table.schema().fields, table.settings());
+    // They lie in files of their own (`spec/data.md 1.8`).
+    if let Some(blob) = fields.iter().find(|field| field.data_type.kind == TypeKind::Blob) {
+        return Err(Error::unsupported(format!(
+            "the BLOB column {} can't be written; write the table with Java, or store the bytes as BYTES",
+            blob.name
+        )));
+    }
+    let format = match settings.bucket {
+        POSTPONE_BUCKET => FileFormat::Avro,
+        _ => file_format(options, FileRole::Data(0))?,
+    };
+    check_types(format, fields)?;
+    if settings.changelog_producer != ChangelogProducer::None {
+        check_types(file_format(options, FileRole::Changelog(0))?, fields)?;
+    }
+    FileIndexDefinition::all(fields, settings).map(|_| ())
+}
+
 /// How the rows of a kind of files are laid out: made once for all files of a rolling writer.
 #[derive(Debug)]
 pub(super) struct FileLayout {
@@ -97,6 +125,8 @@ pub(super) struct FileLayout {
     key_types: Vec<DataType>,
     /// Whether keys stand before the values, too.
     has_key_columns: bool,
+    /// File indexes, by the values.
+    indexes: Vec<FileIndexDefinition>,
 }
 
 impl FileLayout {
@@ -151,7 +181,15 @@ impl FileLayout {
                 position.ok_or_else(|| Error::internal(format!("the key column {} is not written", key.name)))
             })
             .collect::<Result<_>>()?;
+        // Nobody looks for rows in changelog files and those of the postpone bucket by their values.
+        let is_indexed = matches!(role, FileRole::Data(_)) && context.bucket != POSTPONE_BUCKET;
+        let indexes = context.indexes.iter().filter(|_| is_indexed).filter_map(|definition| {
+            let id = schema.fields.get(definition.column)?.id;
+            let column = values.iter().position(|field| field.id == id)?;
+            Some(FileIndexDefinition { column, ..definition.clone() })
+        });
         Ok(Self {
+            indexes: indexes.collect(),
             kind,
             role,
             physical_schema: arrow_schema(&physical),
@@ -176,6 +214,25 @@ impl FileLayout {
     }
 }
 
+/// Puts the container of a file's indexes where its size asks for: the names of the files beside the data file, or the bytes for
+/// the manifest (`spec/data.md 10.1`).
+async fn store_indexes(
+    context: &DataFileContext,
+    file: &NewFile,
+    container: Vec<u8>,
+) -> Result<(Vec<String>, Option<Vec<u8>>)> {
+    if container.len() as u64 <= context.options.index_in_manifest_threshold {
+        return Ok((Vec::new(), Some(container)));
+    }
+    let name = format!("{}{FILE_SUFFIX}", file.name);
+    let path = context.files.sibling_path(&file.path, &name)?;
+    context.own_files.add(path.clone());
+    if !context.files.create(&path, container).await? {
+        return Err(Error::internal("a new file index is there already").with("file", name));
+    }
+    Ok((vec![name], None))
+}
+
 /// The sequence numbers and kinds of rows of a key table.
 #[derive(Clone, Copy)]
 pub(super) struct Changes<'a> {
@@ -196,6 +253,9 @@ pub(super) struct DataFileWriter {
     /// The least and the greatest sequence number.
     sequence: Option<(i64, i64)>,
     retracted: i64,
+    indexes: Option<FileIndexesWriter>,
+    /// What the indexes hold.
+    index_memory: MemoryReservation,
 }
 
 impl DataFileWriter {
@@ -203,6 +263,7 @@ impl DataFileWriter {
     pub fn open(context: &DataFileContext, layout: &Arc<FileLayout>) -> Result<Self> {
         let file = context.new_file(layout.role)?;
         let reservation = MemoryConsumer::new(format!("DataFileWriter[{}]", file.name)).register(&context.pool);
+        let index_memory = reservation.new_empty();
         let write = FileWrite {
             store: Arc::clone(context.files.store()),
             path: file.path.clone(),
@@ -222,6 +283,11 @@ impl DataFileWriter {
             keys: None,
             sequence: None,
             retracted: 0,
+            indexes: match layout.indexes.as_slice() {
+                [] => None,
+                definitions => Some(FileIndexesWriter::new(definitions)?),
+            },
+            index_memory,
         })
     }
 
@@ -256,6 +322,13 @@ impl DataFileWriter {
         }
         columns.extend(rows.iter().map(Arc::clone));
         self.stats.update(rows)?;
+        if let Some(indexes) = &mut self.indexes {
+            indexes.add(rows)?;
+            self.index_memory.try_resize(indexes.memory()).map_err(|error| {
+                Error::new(ErrorKind::Exhausted, "no memory is left for the file indexes of a data file")
+                    .with_source(error)
+            })?;
+        }
         self.rows += batch.num_rows() as u64;
         check_nulls(&self.layout.physical_schema, &columns)?;
         let physical = RecordBatch::try_new(Arc::clone(&self.layout.physical_schema), columns)
@@ -281,8 +354,12 @@ impl DataFileWriter {
 
     /// Completes the file. `first_sequence` is the number of the first row of an append table.
     pub async fn finish(self, first_sequence: i64) -> Result<DataFileMeta> {
-        let Self { layout, context, file, writer, stats, rows, keys, sequence, retracted } = self;
+        let Self { layout, context, file, writer, stats, rows, keys, sequence, retracted, indexes, .. } = self;
         let size = writer.finish().await?;
+        let (extra_files, embedded_index) = match indexes {
+            Some(indexes) => store_indexes(&context, &file, indexes.finish()?).await?,
+            None => (Vec::new(), None),
+        };
         let summaries = stats.finish()?;
         let (value_stats, value_stats_cols) =
             value_stats(&layout.values, &summaries, context.options.stats_dense_store)?;
@@ -316,11 +393,11 @@ impl DataFileWriter {
             max_sequence_number,
             schema_id: context.schema.id,
             level: layout.kind.level(),
-            extra_files: Vec::new(),
+            extra_files,
             // A wall clock without zone, kept as if it were UTC.
             creation_time: Some(chrono::Local::now().naive_local().and_utc().timestamp_millis()),
             delete_row_count: Some(retracted),
-            embedded_index: None,
+            embedded_index,
             file_source: Some(layout.kind.source()),
             value_stats_cols,
             external_path: file.external_path,

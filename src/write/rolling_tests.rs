@@ -17,6 +17,7 @@ use crate::format::FileRead;
 use crate::options::{TableOptions, WriteOptions};
 use crate::spec::binary_row::BinaryRow;
 use crate::spec::datum::Datum;
+use crate::spec::file_index::{FileIndex, FileIndexDefinition};
 use crate::spec::types::{SEQUENCE_NUMBER, VALUE_KIND, row_id_fields};
 use crate::spec::{DataField, DataFileMeta, DataType, EMPTY_ROW, FileSource, SimpleStats, TableSchema, TypeKind};
 use crate::store::testing::{FullStore, memory};
@@ -40,6 +41,7 @@ fn context(root: StoreLocation, keys: &[&str], options: &[(&str, &str)]) -> Data
         own_files: OwnFiles::new(Arc::clone(&files)),
         files,
         options: Arc::new(WriteOptions::new(&table, !keys.is_empty()).unwrap()),
+        indexes: FileIndexDefinition::all(&schema.fields, &table).unwrap().into(),
         schema: Arc::new(schema),
         partition: EMPTY_ROW.as_slice().into(),
         partition_path: "".into(),
@@ -310,4 +312,35 @@ async fn drop_when_write_was_not_finished_then_no_file_is_left() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     panic!("{:?}", files_below(folder.path()));
+}
+
+#[tokio::test]
+async fn indexes_when_small_or_large_then_in_the_manifest_or_beside_the_file() {
+    for (threshold, is_embedded) in [("10 mb", true), ("1 b", false)] {
+        let (folder, root) = local();
+        let options = [
+            ("file-index.bitmap.columns", "k"),
+            ("file-index.bloom-filter.columns", "v"),
+            ("file-index.bloom-filter.v.items", "100"),
+            ("file-index.in-manifest-threshold", threshold),
+        ];
+        let context = context(root, &["k"], &options);
+        let mut writer =
+            RollingWriter::new(context.clone(), FileKind::KeyValue { level: 0, source: FileSource::Append }).unwrap();
+        let (sequence, kinds) = changes(50, 0);
+        writer.write_key_values(&rows(0..50), &sequence, &kinds).await.unwrap();
+        let file = writer.finish().await.unwrap().remove(0);
+        assert_eq!(file.embedded_index.is_some(), is_embedded);
+        let container = match &file.embedded_index {
+            Some(bytes) => bytes.clone(),
+            None => {
+                assert_eq!(file.extra_files, [format!("{}.index", file.file_name)]);
+                std::fs::read(folder.path().join("bucket-0").join(&file.extra_files[0])).unwrap()
+            }
+        };
+        let index = FileIndex::parse(container.into()).unwrap();
+        assert_eq!(index.columns().map(|(name, _)| name).collect::<Vec<_>>(), ["k", "v"]);
+        context.own_files.remove().await;
+        assert!(files_below(folder.path()).is_empty());
+    }
 }

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use super::assign::{Assigner, DynamicBuckets};
 use super::check::RowCheck;
+use super::data_file::check_files;
 use super::default::default_value;
 use super::existing::ExistingBuckets;
 use super::mode::{BucketMode, check_writable};
@@ -75,6 +76,7 @@ impl WriteTarget {
         let rows = Arc::new(Schema::new(fields));
         let has_key = table.schema().has_primary_key();
         let options = Arc::new(WriteOptions::new(table.settings(), has_key).map_err(named)?);
+        check_files(&table, &options).map_err(named)?;
         let user = user.to_owned();
         Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
     }

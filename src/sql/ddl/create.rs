@@ -160,6 +160,8 @@ impl LakeSession {
         if let Some(comment) = &table.comment {
             new.comment = Some(comment.clone());
         }
+        // Engines write an empty comment where there is none, and `$schemas` shows it.
+        new.comment.get_or_insert_default();
         Ok(new)
     }
 

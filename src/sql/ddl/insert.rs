@@ -28,11 +28,12 @@ use super::show::values_of;
 use super::statement::Insert;
 use super::target::LakeTarget;
 use crate::error::{Error, Result};
+use crate::spec::DataType;
 use crate::sql::session::found;
 use crate::sql::statement::engine_statement;
 use crate::sql::tokens::is_word;
 use crate::sql::words::Constant;
-use crate::sql::{LakeSession, hints, prepass, tokens};
+use crate::sql::{LakeSession, constructors, hints, prepass, tokens, types};
 use crate::table::Table;
 
 /// Where rows go: a table by its three names, the last with its options, and the columns that they give.
@@ -42,6 +43,8 @@ struct Destination {
     overwrite: bool,
     /// Columns of PARTITION with their values: as read, and as a value of the column.
     fixed: Vec<(String, Constant, ScalarValue)>,
+    /// The types of the columns that the query gives.
+    types: Vec<DataType>,
 }
 
 impl LakeSession {
@@ -70,7 +73,8 @@ impl LakeSession {
         let mut query = parsed_query(query.to_vec())?;
         name_items(&mut query);
         let name = [table.catalog_name.clone(), table.database.clone(), table.table.clone()];
-        let destination = Destination { name, columns: Vec::new(), overwrite: false, fixed: Vec::new() };
+        let (columns, fixed, types) = (Vec::new(), Vec::new(), Vec::new());
+        let destination = Destination { name, columns, overwrite: false, fixed, types };
         let plan = Box::pin(self.insert_plan(destination, query)).await?;
         let counted = Box::pin(self.context.execute_logical_plan(plan).await?.collect()).await?;
         Ok(self.context.read_batches(counted)?)
@@ -117,10 +121,12 @@ impl LakeSession {
             let overwritten = fixed.iter().map(|(name, constant, _)| (name.clone(), constant.text.clone())).collect();
             options.extend(hints::static_partition(&overwritten));
         }
+        let given = if columns.is_empty() { &names } else { &columns };
+        let types = given.iter().filter_map(|name| Some(table.schema().field(name)?.data_type.clone())).collect();
         let suffix = if options.is_empty() { String::new() } else { hints::encode(&options) };
         let within = &target.within;
         let name = [within.catalog_name.clone(), within.database.clone(), format!("{}{suffix}", target.object)];
-        Ok(Destination { name, columns, overwrite: insert.overwrite, fixed })
+        Ok(Destination { name, columns, overwrite: insert.overwrite, fixed, types })
     }
 
     /// The plan that inserts the rows of a query.
@@ -129,6 +135,7 @@ impl LakeSession {
         self.check_change(&statement(query.clone()))?;
         self.refresh_views(&statement(query.clone())).await?;
         let current = self.current();
+        typed_items(&mut query.body, &to.types);
         if let Some(rows) = values_mut(&mut query) {
             for row in rows {
                 for (_, constant, _) in &to.fixed {
@@ -241,24 +248,70 @@ fn empty_insert() -> Result<ast::Insert> {
     Err(Error::internal("the engine's parser does not read INSERT"))
 }
 
-/// Gives columns of a SELECT that read alike names of their own: the engine wants them different, and an INSERT does not
-/// look at them.
+/// Gives the computed columns of a query names of their own: the engine wants all names different, where two constants of one
+/// value are of one name, and an INSERT does not look at names.
 fn name_items(query: &mut Query) {
-    let mut body = query.body.as_mut();
-    while let SetExpr::Query(inner) = body {
-        body = inner.body.as_mut();
+    // What ORDER BY may repeat keeps its name.
+    if query.order_by.is_none() {
+        name_body(query.body.as_mut());
     }
-    let SetExpr::Select(select) = body else { return };
-    let texts: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
-    for (i, item) in select.projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && texts[..i].contains(&texts[i])
-        {
-            *item = SelectItem::ExprWithAlias {
-                expr: expr.clone(),
-                alias: Ident::with_quote('"', format!("column {}", i + 1)),
+}
+
+fn name_body(body: &mut SetExpr) {
+    match body {
+        SetExpr::Query(inner) => name_items(inner),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_body(left);
+            name_body(right);
+        }
+        SetExpr::Select(select) => {
+            let texts: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
+            for (i, item) in select.projection.iter_mut().enumerate() {
+                if let SelectItem::UnnamedExpr(expr) = item
+                    && (!matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+                        || texts[..i].contains(&texts[i]))
+                {
+                    let alias = Ident::with_quote('"', format!("column {}", i + 1));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Tells values that are written out as ROW, ARRAY or MAP which columns they are for.
+fn typed_items(body: &mut SetExpr, types: &[DataType]) {
+    let typed = |expr: &mut ast::Expr, data_type: &DataType| {
+        if constructors::is_constructor(expr) {
+            *expr = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(expr.clone()),
+                data_type: types::carrier_type_of(data_type),
+                array: false,
+                format: None,
             };
         }
+    };
+    match body {
+        SetExpr::Query(inner) => typed_items(&mut inner.body, types),
+        SetExpr::SetOperation { left, right, .. } => {
+            typed_items(left, types);
+            typed_items(right, types);
+        }
+        SetExpr::Values(values) => {
+            for row in &mut values.rows {
+                row.content.iter_mut().zip(types).for_each(|(expr, data_type)| typed(expr, data_type));
+            }
+        }
+        SetExpr::Select(select) if select.projection.len() == types.len() => {
+            for (item, data_type) in select.projection.iter_mut().zip(types) {
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                    typed(expr, data_type);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -271,9 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn name_items_when_columns_read_alike_then_the_later_ones_are_named() {
+    fn name_items_when_columns_are_computed_then_they_are_named() {
         for (sql, expected) in [
-            ("SELECT 1, a, 1, a FROM t", "SELECT 1, a, 1 AS \"column 3\", a AS \"column 4\" FROM t"),
+            (
+                "SELECT a, CAST(1 AS INT), a FROM t",
+                "SELECT a, CAST(1 AS INT) AS \"column 2\", a AS \"column 3\" FROM t",
+            ),
+            ("SELECT 1 UNION ALL SELECT 2", "SELECT 1 AS \"column 1\" UNION ALL SELECT 2 AS \"column 1\""),
+            ("SELECT a + 1 FROM t ORDER BY a + 1", "SELECT a + 1 FROM t ORDER BY a + 1"),
             ("SELECT *, b FROM t", "SELECT *, b FROM t"),
             ("VALUES (1, 1)", "VALUES (1, 1)"),
         ] {

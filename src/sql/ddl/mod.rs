@@ -23,6 +23,8 @@ mod target;
 mod views;
 
 #[cfg(test)]
+mod show_tests;
+#[cfg(test)]
 mod stock_tests;
 #[cfg(test)]
 mod tests;

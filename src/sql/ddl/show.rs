@@ -16,7 +16,7 @@ use crate::spec::DataField;
 use crate::spec::partition::partition_spec;
 use crate::sql::statement::Like;
 use crate::sql::{LakeSession, describe};
-use crate::table::Table;
+use crate::table::{Table, create_statement};
 
 impl LakeSession {
     /// SHOW CREATE TABLE of a table of a lake.
@@ -27,7 +27,7 @@ impl LakeSession {
         }
         target.table_or_branch("SHOW CREATE TABLE")?;
         let table = target.open().await?;
-        Err(table.at(Error::unsupported("SHOW CREATE TABLE is not supported in this version")))
+        self.rows(describe::names("result", [create_statement(table.identifier(), table.schema())])?)
     }
 
     /// SHOW TBLPROPERTIES: the options that the table was given, by key.

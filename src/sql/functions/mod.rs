@@ -2,10 +2,12 @@
 
 mod binary;
 mod cardinality;
+mod collections;
 mod incremental;
 mod json_value;
 mod pattern;
 pub(crate) mod rewrites;
+mod timestamp_add;
 
 use std::sync::Arc;
 
@@ -26,7 +28,10 @@ fn all() -> Vec<ScalarUDF> {
     vec![
         ScalarUDF::from(cardinality::Cardinality::new()),
         ScalarUDF::from(binary::FlinkBinary::new()),
+        ScalarUDF::from(collections::Multiset::new()),
+        ScalarUDF::from(collections::StrToMap::new()),
         ScalarUDF::from(json_value::JsonValue::new()),
+        ScalarUDF::from(timestamp_add::TimestampAdd::new()),
         // Flink's ROW(a, b) is the engine's struct(a, b).
         Arc::unwrap_or_clone(datafusion::functions::core::r#struct()).with_aliases(["row"]),
     ]

@@ -43,6 +43,10 @@ pub(crate) fn rewritten(function: &mut Function) -> Result<Option<Expr>> {
         function.name = ObjectName::from(Ident::new("string_agg"));
         return Ok(None);
     }
+    if name == "collect" && list.args.len() == 1 {
+        function.name = ObjectName::from(Ident::new("array_agg"));
+        return Ok(Some(call("flink_multiset", vec![Expr::Function(function.clone())])));
+    }
     let args: Option<Vec<&Expr>> = list
         .args
         .iter()
@@ -63,6 +67,9 @@ pub(crate) fn rewritten(function: &mut Function) -> Result<Option<Expr>> {
         ("to_date", Some([text, pattern])) => {
             let pattern = translated(&name, pattern)?;
             Some(call("to_date", vec![(*text).clone(), pattern]))
+        }
+        ("timestampadd", Some([unit @ Expr::Identifier(_), count, time])) => {
+            Some(call("timestampadd", vec![string(&unit.to_string()), (*count).clone(), (*time).clone()]))
         }
         ("to_timestamp_ltz", Some([number, precision])) => Some(instant(number, precision)?),
         _ => None,

@@ -69,9 +69,13 @@ impl Insert<'_> {
     fn scope(&self) -> Result<OverwriteScope> {
         let schema = self.table.schema();
         let dynamic = self.options.value::<bool>("dynamic-partition-overwrite")?.unwrap_or(true);
-        if schema.partition_keys.is_empty() || (dynamic && self.partition.len() < schema.partition_keys.len()) {
+        if schema.partition_keys.is_empty() {
             // Without partitions, the table as a whole, whether there are rows or not.
-            return Ok(if schema.partition_keys.is_empty() { OverwriteScope::Table } else { OverwriteScope::Dynamic });
+            return Ok(OverwriteScope::Table);
+        }
+        if dynamic {
+            // Also with a partition that is named: no rows replace nothing.
+            return Ok(OverwriteScope::Dynamic);
         }
         if self.partition.is_empty() {
             return Ok(OverwriteScope::Table);

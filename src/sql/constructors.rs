@@ -1,0 +1,73 @@
+//! Values that are written out as ROW, ARRAY and MAP, where the type that they are to have is known.
+//!
+//! Flink matches the fields of a ROW by their place, the engine those of a struct by their names, and `ROW(1, 'a')` has none.
+//! So the type goes to the parts before the whole is cast:
+//!
+//! ```text
+//! CAST(ARRAY[ROW(1, 'a'), NULL] AS ARRAY<ROW<x INT, y STRING>>)
+//!   ->  ARRAY[named_struct('x', CAST(1 AS INT), 'y', CAST('a' AS STRING)), CAST(NULL AS ROW<x INT, y STRING>)]
+//! ```
+//! Imports the parser's tree and `spec`.
+
+use datafusion::sql::sqlparser::ast::{
+    Array, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Map, MapEntry, Value,
+};
+
+use super::functions::rewrites;
+use crate::spec::{DataType, TypeKind};
+
+/// Whether `expr` is a ROW, ARRAY or MAP that is written out.
+pub(crate) fn is_constructor(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_constructor(inner),
+        Expr::Array(_) | Expr::Map(_) | Expr::Tuple(_) => true,
+        other => row(other).is_some(),
+    }
+}
+
+/// `expr` with its parts as those of `data_type`, each cast by `leaf`; `None` when it is not written out as such a value.
+pub(crate) fn typed(expr: &Expr, data_type: &DataType, leaf: &dyn Fn(&Expr, &DataType) -> Expr) -> Option<Expr> {
+    let part =
+        |expr: &Expr, data_type: &DataType| typed(expr, data_type, leaf).unwrap_or_else(|| leaf(expr, data_type));
+    match (expr, &data_type.kind) {
+        (Expr::Nested(inner), _) => typed(inner, data_type, leaf),
+        (Expr::Array(array), TypeKind::Array(element)) if !array.elem.is_empty() => {
+            let elem = array.elem.iter().map(|expr| part(expr, element)).collect();
+            Some(Expr::Array(Array { elem, named: array.named }))
+        }
+        (Expr::Map(map), TypeKind::Map(key, value)) if !map.entries.is_empty() => {
+            let entry = |entry: &MapEntry| MapEntry {
+                key: Box::new(part(&entry.key, key)),
+                value: Box::new(part(&entry.value, value)),
+            };
+            Some(Expr::Map(Map { entries: map.entries.iter().map(entry).collect() }))
+        }
+        (expr, TypeKind::Row(fields)) => {
+            let parts = row(expr)?;
+            if parts.len() != fields.len() {
+                return None;
+            }
+            let name = |name: &str| Expr::value(Value::SingleQuotedString(name.to_owned()));
+            let named =
+                fields.iter().zip(parts).flat_map(|(field, expr)| [name(&field.name), part(expr, &field.data_type)]);
+            Some(rewrites::call("named_struct", named.collect()))
+        }
+        _ => None,
+    }
+}
+
+/// The parts of a ROW.
+fn row(expr: &Expr) -> Option<Vec<&Expr>> {
+    match expr {
+        Expr::Tuple(parts) => Some(parts.iter().collect()),
+        Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let FunctionArguments::List(list) = &function.args else { return None };
+            let parts = list.args.iter().map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                _ => None,
+            });
+            parts.collect()
+        }
+        _ => None,
+    }
+}

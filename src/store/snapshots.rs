@@ -179,6 +179,25 @@ impl Snapshots {
         Ok(found)
     }
 
+    /// The first snapshot that was committed at `millis` or later, by binary search; `None` when all are earlier, or there are
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn at_or_after(&self, millis: i64) -> Result<Option<Arc<Snapshot>>> {
+        let before = match millis.checked_sub(1) {
+            Some(before) => self.at_or_before(before).await?,
+            None => None,
+        };
+        let start = before.map_or(i64::MIN, |snapshot| snapshot.id);
+        for id in self.ids().await?.into_iter().filter(|id| *id > start) {
+            if let Some(snapshot) = self.find(id).await? {
+                return Ok(Some(snapshot));
+            }
+        }
+        Ok(None)
+    }
+
     /// The first snapshot whose watermark is `watermark` or later, by binary search: watermarks grow with ids, and snapshots
     /// without one say nothing. `None` when all are earlier.
     ///
@@ -212,6 +231,46 @@ impl Snapshots {
             }
         }
         Ok(found)
+    }
+
+    /// Writes a snapshot that is not there yet; false, and nothing is written, when there is one of its id.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn create(&self, snapshot: &Snapshot) -> Result<bool> {
+        self.files.create(&self.path(snapshot.id), snapshot.to_json()?).await
+    }
+
+    /// Deletes the file of snapshot `id`. One that is not there is as good as deleted.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn delete(&self, id: i64) -> Result<()> {
+        self.files.delete(&self.path(id)).await
+    }
+
+    /// Writes the hint `LATEST`; without an id the hint is taken away, and listing finds the end.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn hint_latest(&self, id: Option<i64>) -> Result<()> {
+        self.write_hint("LATEST", id).await
+    }
+
+    /// Writes the hint `EARLIEST`, or takes it away.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn hint_earliest(&self, id: Option<i64>) -> Result<()> {
+        self.write_hint("EARLIEST", id).await
+    }
+
+    async fn write_hint(&self, name: &str, id: Option<i64>) -> Result<()> {
+        let path = self.folder.clone().join(name);
+        match id {
+            Some(id) => self.files.overwrite(&path, id.to_string().into_bytes()).await,
+            None => self.files.delete(&path).await,
+        }
     }
 
     /// A hint; `None` when it is missing, unreadable or can't be right.

@@ -54,6 +54,7 @@ pub mod catalog;
 pub mod commit;
 pub mod error;
 pub mod format;
+pub mod maintain;
 pub mod options;
 pub mod plan;
 pub mod read;

@@ -51,9 +51,9 @@ impl Base {
             }
         };
         let (base, delta, indexes) = futures::try_join!(
-            read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-            read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-            indexes
+            Box::pin(read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size)),
+            Box::pin(read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)),
+            Box::pin(indexes)
         )?;
         let manifests = base.iter().chain(delta.iter()).cloned().collect();
         Ok(Self { snapshot: Some(snapshot), manifests, indexes, partly: Mutex::default() })
@@ -89,7 +89,7 @@ impl Base {
         if let Some(entries) = partly {
             return Ok(entries);
         }
-        let (entries, whole) = read_manifest(table, meta, scope).await?;
+        let (entries, whole) = Box::pin(read_manifest(table, meta, scope)).await?;
         if !whole {
             self.partly.lock().insert(meta.file_name.clone(), Arc::clone(&entries));
         }

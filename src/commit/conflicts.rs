@@ -172,14 +172,17 @@ fn check_delta(changes: &Changes) -> Result<()> {
     Ok(())
 }
 
+/// A partition, by its number, a bucket and a level.
+type Level = (usize, i32, i32);
+
 /// What the base has of the files, buckets and levels that a delta touches.
 pub(super) struct Found<'a> {
     /// How often a file was added, less how often it was removed.
     counts: HashMap<FileIdentityRef<'a>, i64>,
     /// Names of live files among those that the delta names.
     live_names: HashSet<&'a [u8]>,
-    /// Live files of levels above 0 that get files, by partition, bucket and level.
-    levels: HashMap<(usize, i32, i32), Vec<(&'a ManifestEntries, usize)>>,
+    /// Live files of levels above 0 that get files.
+    levels: HashMap<Level, Vec<(&'a ManifestEntries, usize)>>,
     /// Partitions by [`Scope::key`], numbered.
     partitions: HashMap<Vec<u8>, usize>,
 }
@@ -203,14 +206,14 @@ impl<'a> Found<'a> {
             let next = partitions.len();
             Ok(*partitions.entry(scope.key(row)?).or_insert(next))
         };
-        let mut touched: HashSet<(usize, i32, i32)> = HashSet::new();
+        let mut touched: HashSet<Level> = HashSet::new();
         if commit.table.schema().has_primary_key() {
             for entry in changes.entries.iter().filter(|entry| !entry.deleted() && entry.level() > 0) {
                 touched.insert((number(entry.partition())?, entry.bucket(), entry.level()));
             }
         }
         let mut counts: HashMap<FileIdentityRef<'a>, i64> = HashMap::new();
-        let mut levels: HashMap<_, Vec<(&'a ManifestEntries, usize)>> = HashMap::new();
+        let mut levels: HashMap<Level, Vec<(&'a ManifestEntries, usize)>> = HashMap::new();
         let mut deleted: HashSet<FileIdentityRef<'a>> = HashSet::new();
         for entries in manifests {
             let allowed = scope.allows(&entries.partition.values)?;
@@ -276,7 +279,7 @@ impl<'a> Found<'a> {
         let keys = KeyComparator::new(types)?;
         let removed: HashSet<FileIdentityRef<'_>> =
             changes.entries.iter().filter(|entry| entry.deleted()).map(Change::identity).collect();
-        let mut levels: HashMap<(usize, i32, i32), Vec<Ranged<'_>>> = HashMap::new();
+        let mut levels: HashMap<Level, Vec<Ranged<'_>>> = HashMap::new();
         for entry in changes.entries.iter().filter(|entry| !entry.deleted() && entry.level() > 0) {
             if removed.contains(&entry.identity()) {
                 continue;

@@ -30,7 +30,7 @@ pub use lookup::{Found, all, all_catalog, lookup, lookup_catalog, nearest, neare
 pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };
-pub use scan::ScanOptions;
+pub use scan::{ScanOptions, chooses_state};
 pub use value::{MemorySize, OptionValue, parse_bool, parse_duration, parse_size};
 pub use view::{SequenceGroup, TableOptions};
 pub use write::{ExternalPaths, ExternalStrategy, FileRole, ParquetOptions, StatsMode, WriteOptions};

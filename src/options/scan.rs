@@ -1,6 +1,7 @@
 //! The options that say which state, or which changes, of a table a read returns (`spec/data.md` 7.6, 7.7 and 8), kept as
 //! data: resolving them needs the table's snapshots and tags. Imports `error`, `names`, `view`.
 
+use super::lookup::lookup;
 use super::names::{IncrementalScanMode, Level0, ScanMode};
 use super::view::Values;
 use crate::error::{Error, Result};
@@ -56,6 +57,11 @@ pub(super) const TRAVEL: [&str; 12] = [
     "incremental-between-timestamp",
     "incremental-to-auto-tag",
 ];
+
+/// Whether an option, by any of its names, chooses a state or changes to read.
+pub fn chooses_state(key: &str) -> bool {
+    lookup(key).is_some_and(|found| TRAVEL.contains(&found.key))
+}
 
 impl ScanOptions {
     pub(super) fn new(values: &Values) -> Result<Self> {

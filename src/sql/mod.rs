@@ -26,6 +26,7 @@ pub(crate) mod hints;
 mod literals;
 mod pins;
 mod prepass;
+mod procedures;
 mod provider;
 mod relations;
 mod rewrite;

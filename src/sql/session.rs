@@ -302,7 +302,7 @@ impl LakeSession {
             return Err(Error::invalid("this session only reads; only queries, SHOW, DESCRIBE, SET and USE are taken"));
         }
         match statement::change(statement) {
-            Some((verb, _)) if verb == "INSERT" => Ok(()),
+            Some((verb, _)) if verb == "INSERT" && statement::is_plain_insert(statement) => Ok(()),
             Some((verb, target)) if self.is_lake(target.as_ref()) => Err(statement::refused(&verb)),
             _ => Ok(()),
         }
@@ -321,7 +321,7 @@ impl LakeSession {
         }
     }
 
-    fn zone(&self) -> String {
+    pub(super) fn zone(&self) -> String {
         let state = self.context.state_ref();
         let state = state.read();
         state.config_options().execution.time_zone.clone().unwrap_or_else(|| "UTC".to_owned())
@@ -425,6 +425,8 @@ impl LakeSession {
                 Box::pin(self.run_engine(statement)).await
             }
             Command::ShowCreateView(view) => self.show_create_view(&view).await,
+            Command::ShowProcedures(like) => self.show_procedures(like.as_ref()),
+            Command::Call(call) => Box::pin(self.call(&call)).await,
             Command::ShowPartitions { table, partition } => Box::pin(self.show_partitions(&table, &partition)).await,
             Command::ShowProperties { table, key } => self.show_properties(&table, key.as_deref()).await,
             Command::Describe { table, extended } => self.describe(&table, extended).await,
@@ -589,7 +591,7 @@ pub(super) fn found(ident: &Ident, names: &[String]) -> Option<String> {
 }
 
 /// The names that fit the pattern, in order.
-fn filtered(mut names: Vec<String>, like: Option<&Like>) -> Vec<String> {
+pub(super) fn filtered(mut names: Vec<String>, like: Option<&Like>) -> Vec<String> {
     names.sort();
     names.retain(|name| like.is_none_or(|like| like.fits(name)));
     names

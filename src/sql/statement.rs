@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::ddl::{self, Ddl, PartitionSpec};
 use super::dialect::LakeDialect;
+use super::procedures::{Call, read_call};
 use super::rewrite::rewrite;
 use super::tokens::is_word;
 use super::words::Words;
@@ -40,6 +41,10 @@ pub(crate) enum Command {
     ShowCreateTable(Vec<Ident>),
     /// `SHOW CREATE VIEW view`
     ShowCreateView(Vec<Ident>),
+    /// `SHOW PROCEDURES [[NOT] LIKE 'pattern']`
+    ShowProcedures(Option<Like>),
+    /// `[EXPLAIN] CALL [catalog.]sys.procedure(..)`
+    Call(Box<Call>),
     /// `SHOW PARTITIONS table [PARTITION (column = value, ..)]`
     ShowPartitions { table: Vec<Ident>, partition: PartitionSpec },
     /// `SHOW TBLPROPERTIES table [('key')]`
@@ -225,6 +230,19 @@ fn change_of(statement: &SqlStatement) -> Option<(String, Option<ObjectName>)> {
     }
 }
 
+/// Whether a statement is an INSERT by itself, or EXPLAIN of one: the engine plans no others.
+pub(crate) fn is_plain_insert(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Insert(_) => true,
+            SqlStatement::Explain { statement, .. } => matches!(statement.as_ref(), SqlStatement::Insert(_)),
+            _ => false,
+        },
+        Statement::Explain(explain) => is_plain_insert(&explain.statement),
+        Statement::CopyTo(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => false,
+    }
+}
+
 /// The statement inside of a query that is none.
 fn inner_change(body: &SetExpr) -> Option<&SqlStatement> {
     match body {
@@ -274,6 +292,9 @@ pub(crate) fn refused(verb: &str) -> Error {
 
 /// Reads one of the session's own commands, or `None` for what the engine answers.
 fn command(tokens: &[TokenWithSpan]) -> Result<Option<Command>> {
+    if let Some(call) = read_call(tokens)? {
+        return Ok(Some(Command::Call(Box::new(call))));
+    }
     let mut words = Words::new(tokens);
     let command = if words.take("USE") {
         match words.take("CATALOG") {
@@ -358,8 +379,8 @@ fn show(words: &mut Words<'_>) -> Result<Option<Command>> {
             None
         };
         Command::ShowProperties { table, key }
-    } else if words.sees(&["PROCEDURES"]) {
-        return Err(unsupported("SHOW PROCEDURES"));
+    } else if words.take("PROCEDURES") {
+        Command::ShowProcedures(like(words)?)
     } else {
         return Ok(None);
     }))
@@ -446,10 +467,7 @@ mod tests {
 
     #[test]
     fn parse_when_a_statement_changes_tables_in_the_words_of_flink_or_spark_then_it_is_unsupported() {
-        for (sql, verb) in [
-            ("CALL sys.compact(`table` => 'x'", "CALL"),
-            ("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *", "MERGE"),
-        ] {
+        for (sql, verb) in [("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *", "MERGE")] {
             let error = read(sql).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
             assert_eq!(error.message(), format!("{verb} is not supported in this version"));
@@ -480,6 +498,5 @@ mod tests {
         }
         assert!(matches!(read("DESCRIBE SELECT 1").unwrap(), Parsed::Engine(_)));
         assert!(read("USE a b").is_err());
-        assert_eq!(read("SHOW PROCEDURES").unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }

@@ -11,7 +11,7 @@ use super::pins::SnapshotPins;
 use super::settings::PaimonSettings;
 use super::zone;
 use crate::error::Result;
-use crate::options::{TableOptions, check_dynamic};
+use crate::options::{TableOptions, check_dynamic, chooses_state};
 use crate::spec::Snapshot;
 use crate::table::{ReadFrom, Table};
 
@@ -36,9 +36,13 @@ impl TableState {
         if settings.is_empty() {
             return Ok(self.table.settings().clone());
         }
-        // A hint wins over the session.
+        // A hint wins over the session, and one that chooses a state over all that the session chooses.
         let mut dynamic = settings;
-        dynamic.extend(self.table.dynamic_options().clone());
+        let hint = self.table.dynamic_options();
+        if hint.keys().any(|key| chooses_state(key)) {
+            dynamic.retain(|key, _| !chooses_state(key));
+        }
+        dynamic.extend(hint.clone());
         let named = |error| self.table.at(error);
         check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
         TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)

@@ -1,5 +1,4 @@
 //! Consumers of a branch (`spec/metadata.md 9.3`): how far named streams have read, and what expiration must keep for them.
-//! The read side.
 //!
 //! May import: `error`, `store::{cache, documents, files}`.
 
@@ -56,6 +55,24 @@ impl Consumers {
         };
         let position = documents::load(&self.files, &self.caches, &self.files.consumer_path(id)?, parse).await?;
         Ok(position.map(|position| position.next_snapshot))
+    }
+
+    /// Writes down that consumer `id` reads `next_snapshot` next.
+    ///
+    /// # Errors
+    /// Invalid when `id` can't be one, Io when the store failed.
+    pub async fn record(&self, id: &str, next_snapshot: i64) -> Result<()> {
+        // As Java writes it.
+        let text = format!("{{\n  \"nextSnapshot\" : {next_snapshot}\n}}");
+        self.files.overwrite(&self.files.consumer_path(id)?, text.into_bytes()).await
+    }
+
+    /// Forgets consumer `id`. One that is not there is as good as forgotten.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        self.files.delete(&self.files.consumer_path(id)?).await
     }
 
     /// All consumers by id.

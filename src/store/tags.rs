@@ -1,11 +1,11 @@
-//! Tags of a branch (`spec/metadata.md 9.1`): named snapshots that outlive expiration. The read side.
+//! Tags of a branch (`spec/metadata.md 9.1`): named snapshots that outlive expiration.
 //!
 //! May import: `error`, `spec`, `store::{cache, documents, files}`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::NaiveDateTime;
+use chrono::{DateTime, NaiveDateTime, Utc};
 
 use super::cache::Caches;
 use super::documents::{self, load_all};
@@ -26,6 +26,18 @@ pub struct Tag {
     pub create_time: Option<NaiveDateTime>,
     /// How long it is kept after that; without end when not written.
     pub time_retained: Option<Duration>,
+}
+
+impl Tag {
+    /// The tag's document.
+    fn to_json(&self) -> Result<Vec<u8>> {
+        let document = TagDocument {
+            snapshot: self.snapshot.clone(),
+            create_time: self.create_time,
+            time_retained: self.time_retained,
+        };
+        document.to_json()
+    }
 }
 
 /// The tags of a branch.
@@ -59,6 +71,40 @@ impl Tags {
         let mut names: Vec<String> = listed.iter().filter_map(|file| name(file.location.filename()?)).collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// When the file of tag `name` was last written; `None` when there is none.
+    ///
+    /// # Errors
+    /// Invalid when `name` can't be one, Io when the store failed.
+    pub async fn modified(&self, name: &str) -> Result<Option<DateTime<Utc>>> {
+        let path = self.files.tag_path(name)?;
+        let listed = self.files.list(&self.files.tag_dir()).await?;
+        Ok(listed.into_iter().find(|file| file.location == path).map(|file| file.last_modified))
+    }
+
+    /// Writes a tag that is not there yet; false, and nothing is written, when there is one of its name.
+    ///
+    /// # Errors
+    /// Invalid when the name can't be one, Io when the store failed.
+    pub async fn create(&self, tag: &Tag) -> Result<bool> {
+        self.files.create(&self.files.tag_path(&tag.name)?, tag.to_json()?).await
+    }
+
+    /// Writes a tag, over one of its name.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn replace(&self, tag: &Tag) -> Result<()> {
+        self.files.overwrite(&self.files.tag_path(&tag.name)?, tag.to_json()?).await
+    }
+
+    /// Deletes the file of tag `name`. One that is not there is as good as deleted.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        self.files.delete(&self.files.tag_path(name)?).await
     }
 
     /// All tags by name.

@@ -49,6 +49,16 @@ impl fmt::Display for Pattern {
     }
 }
 
+/// Whether a table makes tags by itself and `name` can be the name of one.
+///
+/// # Errors
+/// As [`Pattern::of`].
+pub(crate) fn is_automatic_tag(options: &TableOptions, name: &str) -> Result<bool> {
+    let creation = options.value::<String>("tag.automatic-creation")?.unwrap_or_default().to_ascii_lowercase();
+    // Tags of batch jobs have names of their own.
+    Ok(!matches!(creation.as_str(), "" | "none" | "batch") && Pattern::of(options)?.fits(name))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -53,7 +53,8 @@ impl NewTable {
             partition_keys: self.partition_keys,
             primary_keys: self.primary_keys,
             options: self.options,
-            comment: self.comment,
+            // Engines write an empty one where there is none.
+            comment: Some(self.comment.unwrap_or_default()),
             time_millis,
         };
         set_key_nullability(&mut schema);

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use alter::alter;
+pub(crate) use auto_tags::is_automatic_tag;
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use create_statement::create_statement;
 pub use descriptor::TableDescriptor;
@@ -212,6 +213,44 @@ impl Table {
     /// As [`Self::snapshot`].
     pub async fn snapshot_at(&self, millis: i64) -> Result<Arc<Snapshot>> {
         travel::at_or_before(&self.snapshots(), millis).await.map_err(|error| self.at(error))
+    }
+
+    /// Snapshot `id`, from its file or from a tag that keeps it.
+    ///
+    /// # Errors
+    /// Not found when it has expired and no tag keeps it, or never was.
+    pub async fn snapshot_or_tagged(&self, id: i64) -> Result<Arc<Snapshot>> {
+        travel::resolve_or_tagged(&self.snapshots(), &self.tags(), id).await
+    }
+
+    /// The latest snapshot that was committed at `millis` or before. The error does not name the table.
+    pub(crate) async fn snapshot_not_after(&self, millis: i64) -> Result<Arc<Snapshot>> {
+        travel::at_or_before(&self.snapshots(), millis).await
+    }
+
+    /// The first snapshot whose watermark is `watermark` or later.
+    pub(crate) async fn snapshot_at_watermark(&self, watermark: i64) -> Result<Arc<Snapshot>> {
+        travel::at_watermark(&self.snapshots(), watermark).await
+    }
+
+    /// The latest snapshot whose watermark is `watermark` or earlier.
+    pub(crate) async fn snapshot_below_watermark(&self, watermark: i64) -> Result<Arc<Snapshot>> {
+        travel::below_watermark(&self.snapshots(), watermark).await
+    }
+
+    /// What to say of a tag that does not exist.
+    pub(crate) async fn missing_tag(&self, name: &str) -> Error {
+        travel::missing_tag(&self.tags(), name).await
+    }
+
+    /// What to say of a snapshot that does not exist.
+    pub(crate) async fn missing_snapshot(&self, id: i64) -> Error {
+        travel::missing_snapshot(&self.snapshots(), &self.tags(), id).await
+    }
+
+    /// What to say when there is no snapshot at `millis` or later.
+    pub(crate) async fn no_later_snapshot(&self, millis: i64) -> Error {
+        travel::none_since(&self.snapshots(), millis).await
     }
 
     /// What another process needs to read `snapshot_id` of this table, or the latest.

@@ -55,6 +55,32 @@ pub(super) async fn at_watermark(snapshots: &Snapshots, watermark: i64) -> Resul
     }))
 }
 
+/// The latest snapshot whose watermark is `watermark` or earlier.
+pub(super) async fn below_watermark(snapshots: &Snapshots, watermark: i64) -> Result<Arc<Snapshot>> {
+    let above = match watermark.checked_add(1) {
+        Some(next) => snapshots.at_watermark(next).await?,
+        None => None,
+    };
+    let end = above.map_or(i64::MAX, |snapshot| snapshot.id);
+    for id in snapshots.ids().await?.into_iter().rev().filter(|id| *id < end) {
+        if let Some(snapshot) = snapshots.find(id).await?
+            && snapshot.watermark().is_some()
+        {
+            return Ok(snapshot);
+        }
+    }
+    Err(Error::not_found(format!("there is no snapshot with a watermark of {watermark} or earlier")))
+}
+
+/// What to say when there is no snapshot at `millis` or later.
+pub(super) async fn none_since(snapshots: &Snapshots, millis: i64) -> Error {
+    match range(snapshots).await {
+        Ok(Some((_, _, range))) => Error::not_found(format!("there is no snapshot since {}: {range}", time(millis))),
+        Ok(None) => Error::not_found("the table has no snapshot"),
+        Err(error) => error,
+    }
+}
+
 /// The snapshot that `scan.version` names: a tag, else `watermark-<n>`, else a snapshot id (`spec/data.md 8`).
 pub(super) async fn resolve_text(snapshots: &Snapshots, tags: &Tags, text: &str) -> Result<Arc<Snapshot>> {
     if let Some(tag) = tags.find(text).await? {

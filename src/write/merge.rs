@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder,
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::SortOptions;
 use arrow::compute::kernels::cmp::not_distinct;
-use arrow::compute::{cast, concat, filter, interleave, take, take_arrays};
+use arrow::compute::{cast, concat, filter, interleave, nullif, take, take_arrays};
 use arrow::datatypes::{Int8Type, Int64Type};
 use arrow::row::{RowConverter, Rows, SortField};
 
@@ -281,10 +281,29 @@ impl KeyMerger {
         for layer in 0..layers {
             let parts: Vec<Range<usize>> =
                 segments.iter().filter_map(|segments| segments.get(layer)).cloned().collect();
-            let rows = self.fold_parts(fold, rows, &parts)?;
-            out.push(Merged::Rows { layer, rows });
+            let mut merged = self.fold_parts(fold, rows, &parts)?;
+            if layer == 0 && self.split == Split::LastDelete {
+                // What is written after the delete in the same statement must not show what was deleted: a row after a
+                // delete starts from the delete's values (`spec/observed.md`, Merge engines).
+                let followed = segments.iter().map(|segments| segments.len() > 1).collect();
+                merged.columns = self.without_values(merged.columns, &followed)?;
+            }
+            out.push(Merged::Rows { layer, rows: merged });
         }
         Ok(())
+    }
+
+    /// The columns with NULL in those rows, but for keys and what can't be NULL.
+    fn without_values(&self, columns: Vec<ArrayRef>, rows: &BooleanArray) -> Result<Vec<ArrayRef>> {
+        let fields = self.schema.fields.iter();
+        columns
+            .into_iter()
+            .zip(fields)
+            .map(|(column, field)| {
+                let stays = !field.data_type.nullable || self.schema.primary_keys.contains(&field.name);
+                if stays { Ok(column) } else { Ok(nullif(&column, rows)?) }
+            })
+            .collect()
     }
 
     /// One row for each part: as it is where the part has one row, folded where it has more.

@@ -172,7 +172,7 @@ fn merge_when_a_retract_comes_first_then_it_is_a_row_of_its_own_and_sums_are_one
 
 #[test]
 fn merge_when_a_delete_removes_the_record_then_what_was_before_it_goes_and_it_stays() {
-    let rows = [(1, None, Some(5), 0), (1, None, None, 3), (1, None, Some(1), 0)];
+    let rows = [(1, None, Some(5), 0), (1, Some(8), Some(9), 3), (1, None, Some(1), 0)];
     let options = [("merge-engine", "partial-update"), ("partial-update.remove-record-on-delete", "true")];
     let merged = merge(&target(&options), &rows, &[10]);
     assert_eq!(layer(&merged, 0), [((1, None, None, 3), 1)]);

@@ -120,12 +120,15 @@ impl RollingWriter {
                 empty => empty.insert(Box::new(DataFileWriter::open(&self.context, &self.layout)?)),
             };
             let left = (rows.num_rows() - start) as u64;
+            let to_check = CHECK_ROWS - current.rows() % CHECK_ROWS;
             let count = part(current, rows, left, self.context.options.target_file_size, self.max_rows) as usize;
             let changed = changes.map(|(sequence, kinds)| (sequence.slice(start, count), kinds.slice(start, count)));
             let changed = changed.as_ref().map(|(sequence, kinds)| Changes { sequence, kinds });
             current.write(&rows.slice(start, count), changed).await?;
             start += count;
-            if current.size() >= self.context.options.target_file_size || current.rows() >= self.max_rows {
+            // Between two looks a file may pass its target, however few rows a batch has.
+            let is_full = count as u64 >= to_check && current.size() >= self.context.options.target_file_size;
+            if is_full || current.rows() >= self.max_rows {
                 self.close_current().await?;
             }
         }

@@ -34,6 +34,8 @@ impl TableCommitter {
     /// nothing is visible then, and the same call can be repeated.
     pub async fn commit(&self, identifier: i64, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
         let committable = Committable::new(identifier, messages);
+        let left = Box::pin(self.commit.filter_committed(vec![committable])).await?;
+        let Some(committable) = left.into_iter().next() else { return Ok(CommitOutcome::default()) };
         Box::pin(self.commit.commit(committable)).await
     }
 
@@ -51,6 +53,14 @@ impl TableCommitter {
     /// As [`Self::commit`].
     pub async fn overwrite(&self, scope: &OverwriteScope, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
         Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await
+    }
+
+    /// Removes the files of messages that will not be committed.
+    ///
+    /// # Errors
+    /// Invalid when the messages are committed already: their files are the table's.
+    pub async fn abort(&self, messages: &[CommitMessage]) -> Result<()> {
+        Box::pin(self.commit.abort(messages)).await
     }
 
     /// The commit path underneath, for everything else that it can do.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::tests::{APPEND, Shape, create};
+use super::tests::{Shape, create};
 use crate::store::StoreLocation;
 use crate::store::testing::memory;
 
@@ -87,7 +87,7 @@ async fn new_table(kind: Kind, faults: Faults) -> StoreLocation {
     let hangs = [PATIENT];
     let hangs = if faults.hangs { &hangs[..] } else { &[] };
     let options: Vec<_> = QUICK.iter().chain(more).chain(hangs).copied().collect();
-    create(&root, &Shape { partition: &["a"], keys, options: &options, ..APPEND }).await;
+    create(&root, &Shape { partition: &["a"], keys, options: &options }).await;
     root
 }
 

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod faults;
+mod figures;
 mod merging;
 mod overwrite;
 mod recovery;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::data_type::Int96Type;
 use parquet::errors::ParquetError;
@@ -101,15 +101,17 @@ impl ParquetEncoder {
         let has_int96 = self.int96.contains(&true);
         let group = self.open_group()?;
         let mut columns = group.columns.iter_mut();
+        let mut work = Vec::with_capacity(columns.len());
         for (field, array) in schema.fields().iter().zip(batch.columns()) {
             for leaf in compute_leaves(field, array).map_err(failed)? {
                 match columns.next() {
-                    Some(Column::Arrow(writer)) => writer.write(&leaf).map_err(failed)?,
+                    Some(Column::Arrow(writer)) => work.push((writer, leaf)),
                     Some(Column::Int96(_)) => {}
                     None => return Err(Error::internal("a batch has more leaves than its file")),
                 }
             }
         }
+        encode_leaves(work, batch.num_rows())?;
         if has_int96 {
             let mut columns = group.columns.iter_mut().map(|column| match column {
                 Column::Int96(column) => Some(column),
@@ -122,6 +124,37 @@ impl ParquetEncoder {
         group.rows += batch.num_rows();
         Ok(())
     }
+}
+
+/// A leaf of a batch, and who writes it.
+type LeafWork<'a> = (&'a mut Box<ArrowColumnWriter>, ArrowLeafColumn);
+
+/// Batches of fewer rows are not worth another thread.
+const ROWS_OF_A_THREAD: usize = 2048;
+/// Most threads that encode one batch.
+const MOST_THREADS: usize = 4;
+
+/// Encodes the leaves of a batch: columns do not depend on each other, so that they are dealt out to the machine's cores.
+fn encode_leaves(work: Vec<LeafWork<'_>>, rows: usize) -> Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = if rows < ROWS_OF_A_THREAD { 1 } else { cores.min(MOST_THREADS).min(work.len()) };
+    let mut shares: Vec<Vec<LeafWork<'_>>> = (0..threads.max(1)).map(|_| Vec::new()).collect();
+    for (index, leaf) in work.into_iter().enumerate() {
+        shares[index % threads.max(1)].push(leaf);
+    }
+    let encode = |share: Vec<LeafWork<'_>>| -> Result<()> {
+        share.into_iter().try_for_each(|(writer, leaf)| writer.write(&leaf).map_err(failed))
+    };
+    let Some(own) = shares.pop() else { return Ok(()) };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || encode(share))).collect();
+        let mut done = encode(own);
+        for other in others {
+            let encoded = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            done = done.and(encoded);
+        }
+        done
+    })
 }
 
 impl Encoder for ParquetEncoder {

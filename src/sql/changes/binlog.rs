@@ -81,11 +81,7 @@ impl ExecutionPlan for BinlogExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    // Rows that belong together must stay in one partition, next to each other.
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
+    // Rows that belong together must stay in one partition, next to each other: the input is taken as it is.
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
     }

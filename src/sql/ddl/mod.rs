@@ -24,6 +24,8 @@ mod target;
 mod views;
 
 #[cfg(test)]
+mod show_tests;
+#[cfg(test)]
 mod stock_tests;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 pub(crate) use read::{partition, read};
 pub(crate) use statement::{Ddl, PartitionSpec};
-pub(crate) use target::DEFAULT_DATABASE;
+pub(crate) use target::{DEFAULT_DATABASE, LakeTarget};
 pub(crate) use views::Views;
 
 use super::LakeSession;

@@ -62,7 +62,7 @@ async fn schemas_when_created_and_dropped_by_the_engine_then_databases_are() {
     stock.table("t").await;
     let listed =
         stock.ok("SELECT schema_name FROM information_schema.schemata WHERE catalog_name = 'lake' ORDER BY 1").await;
-    assert!(listed.contains("db; information_schema; other"), "{listed}");
+    assert_eq!(listed, "db; other");
     stock.fails("DROP SCHEMA db", "CASCADE").await;
     stock.ok("DROP SCHEMA db CASCADE").await;
     stock.fails("DROP SCHEMA db", "db").await;

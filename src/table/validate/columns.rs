@@ -78,7 +78,7 @@ fn check_siblings(fields: &[DataField], path: &str, found: &mut Breaches) {
     for field in fields {
         match seen.insert(field.name.to_lowercase(), &field.name) {
             Some(other) if *other == field.name => {
-                found.invalid(format!("there are two columns {path}{}", field.name));
+                found.invalid(format!("column {path}{} stands twice in the table", field.name));
             }
             Some(other) => found.invalid(format!(
                 "the columns {path}{other} and {path}{} differ only in case, which most engines do not tell apart; rename one",

@@ -1,0 +1,12 @@
+//! What keeps a table in order beside writing to it: tags, branches, consumers, and going back to an earlier state.
+//!
+//! Each function is one change as a user would ask for it, with typed arguments; the files it touches are `store`'s. Whoever
+//! may read the table sees it before or after such a change, but for a rollback and a fast-forward, which take away snapshots
+//! that a running query may be reading.
+//!
+//! May import: `error`, `options`, `spec`, `store`, `table`, `plan`, `commit`.
+
+pub mod branches;
+pub mod consumers;
+pub mod rollback;
+pub mod tags;

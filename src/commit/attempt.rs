@@ -55,6 +55,8 @@ struct Delta<'a> {
 /// How an attempt ended.
 enum Step {
     Done(Arc<Snapshot>),
+    /// It was there already.
+    Found(Arc<Snapshot>),
     /// Nothing to do.
     Nothing,
     /// Another snapshot took the id.
@@ -119,6 +121,7 @@ impl TableCommit {
                     fault::point("hint-written");
                     return Ok(Some(snapshot));
                 }
+                Ok(Step::Found(snapshot)) => return Ok(Some(snapshot)),
                 Ok(Step::Nothing) => return Ok(None),
                 Ok(Step::Lost) => None,
                 Err(error) if error.is_retryable() && !outcome_is_unknown(&error) => Some(error),
@@ -208,7 +211,7 @@ impl TableCommit {
         self.check_store().await?;
         let (latest, schema_id) = futures::try_join!(self.latest(progress.floor), self.latest_schema_id())?;
         if let Some(snapshot) = self.find_ours(draft, progress, latest.as_deref()).await? {
-            return Ok(Prepared::End(Step::Done(snapshot)));
+            return Ok(Prepared::End(Step::Found(snapshot)));
         }
         let base = Base::read(&self.table, latest).await?;
         let id = base.id() + 1;

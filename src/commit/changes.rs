@@ -8,7 +8,6 @@ use super::scope::Scope;
 use crate::error::{Error, Result};
 use crate::spec::manifest::{DataFile, ManifestEntries};
 use crate::spec::{DataFileMeta, FileIdentityRef, FileSource, IndexEntry, ManifestEntry, TableSchema};
-use crate::write::CommitMessage;
 
 /// The type of index entries that mark rows of data files as deleted.
 pub(super) const DELETION_VECTORS: &str = "DELETION_VECTORS";
@@ -195,27 +194,6 @@ pub(super) fn changes_of(schema: &TableSchema, buckets: i32, committable: &Commi
         compact.dropped_indexes.extend_from_slice(&message.compact_deleted_index_files);
     }
     Ok((append, compact))
-}
-
-/// Names of the files that a message brings, with those that belong to them, and whether each is an index file; files that
-/// a compaction only moved to another level are not among them.
-pub(super) fn files_brought(message: &CommitMessage) -> Vec<BroughtFile<'_>> {
-    let moved: HashSet<&str> = message.compact_before.iter().map(|file| file.file_name.as_str()).collect();
-    let data = message
-        .new_files
-        .iter()
-        .chain(&message.changelog_files)
-        .chain(&message.compact_changelog_files)
-        .chain(message.compact_after.iter().filter(|file| !moved.contains(file.file_name.as_str())));
-    let indexes = message.new_index_files.iter().chain(&message.compact_new_index_files);
-    data.map(BroughtFile::Data).chain(indexes.map(BroughtFile::Index)).collect()
-}
-
-/// A file that a message brings.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BroughtFile<'a> {
-    Data(&'a DataFileMeta),
-    Index(&'a IndexEntry),
 }
 
 /// Whether a file gets row ids at the commit (`spec/metadata.md 7.3` 8).

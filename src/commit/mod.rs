@@ -18,6 +18,7 @@
 
 mod attempt;
 mod base;
+mod brought;
 mod changes;
 mod conflicts;
 #[doc(hidden)]
@@ -130,6 +131,8 @@ pub struct CommitOutcome {
     pub manifests_merged: usize,
     /// Manifests that were written, merged ones included.
     pub manifests_written: usize,
+    /// Why what was compacted is not committed, although what was added is. It can be compacted again.
+    pub compaction_failed: Option<String>,
 }
 
 impl CommitOutcome {
@@ -143,5 +146,6 @@ impl CommitOutcome {
         self.attempts += other.attempts;
         self.manifests_merged += other.manifests_merged;
         self.manifests_written += other.manifests_written;
+        self.compaction_failed = other.compaction_failed.or(self.compaction_failed.take());
     }
 }

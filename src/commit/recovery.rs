@@ -7,12 +7,11 @@ use std::sync::atomic::Ordering;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 
-use super::changes::{BroughtFile, files_brought};
+use super::brought::Brought;
 use super::scope::Scope;
 use super::{Committable, TableCommit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Snapshot;
-use crate::spec::partition::partition_path;
 use crate::write::CommitMessage;
 
 /// Questions to the store at once.
@@ -66,9 +65,8 @@ impl TableCommit {
     async fn check_files(&self, committables: &[Committable]) -> Result<()> {
         let mut paths = Vec::new();
         for message in committables.iter().flat_map(|committable| &committable.messages) {
-            let folder = self.folder(message)?;
-            for file in files_brought(message) {
-                paths.push(self.path_of(message, &folder, file)?);
+            for file in Brought::all(message) {
+                paths.append(&mut self.paths_of(message, file)?);
             }
         }
         let files = self.table.files();
@@ -104,19 +102,8 @@ impl TableCommit {
             let live = self.live_names(messages).await?;
             let mut paths = Vec::new();
             for message in messages {
-                let folder = self.folder(message)?;
-                for file in files_brought(message) {
-                    let path = self.path_of(message, &folder, file)?;
-                    match file {
-                        BroughtFile::Data(data) if !live.contains(&data.file_name) => {
-                            for sibling in &data.extra_files {
-                                paths.push(self.table.files().sibling_path(&path, sibling)?);
-                            }
-                            paths.push(path);
-                        }
-                        BroughtFile::Index(index) if !live.contains(&index.file_name) => paths.push(path),
-                        BroughtFile::Data(_) | BroughtFile::Index(_) => {}
-                    }
+                for file in Brought::all(message).into_iter().filter(|file| !live.contains(file.name())) {
+                    paths.append(&mut self.paths_of(message, file)?);
                 }
             }
             let files = self.table.files();
@@ -135,24 +122,5 @@ impl TableCommit {
         let live = base.live(&self.table, &scope).await?;
         let indexes = base.indexes.iter().map(|index| index.file_name.clone());
         Ok(live.iter().map(|file| file.name().to_owned()).chain(indexes).collect())
-    }
-
-    /// The folder of a message's partition.
-    fn folder(&self, message: &CommitMessage) -> Result<String> {
-        let (schema, settings) = (self.table.schema(), self.table.settings());
-        let fields = schema.partition_fields();
-        partition_path(&message.partition, &fields, settings.partition_legacy_name, &settings.partition_default_name)
-    }
-
-    fn path_of(&self, message: &CommitMessage, folder: &str, file: BroughtFile<'_>) -> Result<Path> {
-        let files = self.table.files();
-        match file {
-            BroughtFile::Data(data) => {
-                files.data_path(folder, message.bucket, &data.file_name, data.external_path.as_deref())
-            }
-            BroughtFile::Index(index) => {
-                files.index_path(folder, index.bucket, &index.file_name, index.external_path.as_deref())
-            }
-        }
     }
 }

@@ -127,7 +127,7 @@ impl TableCommit {
     }
 
     /// Commits what writers did: first what they added and removed (kind APPEND, or OVERWRITE where files or rows go), then
-    /// what they compacted (kind COMPACT).
+    /// what they compacted (kind COMPACT). When the second part fails after the first one is done, the outcome tells.
     ///
     /// # Errors
     /// Conflict when another commit took away what this one builds on, or always came first; Io when the store failed, see
@@ -155,9 +155,26 @@ impl TableCommit {
         compact: Changes,
         mut outcome: CommitOutcome,
     ) -> Result<CommitOutcome> {
-        if !compact.is_empty() {
-            let draft = draft(committable, CommitKind::Compact, Source::Fixed(compact), true, false);
-            outcome.add(self.run(&draft).await?);
+        if compact.is_empty() {
+            return Ok(outcome);
+        }
+        let draft = draft(committable, CommitKind::Compact, Source::Fixed(compact), true, false);
+        if outcome.snapshots.is_empty() {
+            return self.run(&draft).await;
+        }
+        // The rows are there. Whoever was told now that the commit failed would commit them again.
+        if let Some(own) = &self.own {
+            own.keep_these(&self.paths_added(&committable.messages)?);
+            own.take_back();
+        }
+        match self.run(&draft).await {
+            Ok(compacted) => outcome.add(compacted),
+            Err(error) => {
+                if let Some(own) = &self.own {
+                    own.remove().await;
+                }
+                outcome.compaction_failed = Some(error.to_string());
+            }
         }
         Ok(outcome)
     }

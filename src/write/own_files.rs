@@ -2,12 +2,17 @@
 //!
 //! May import: `error`, `store`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::path::Path;
 use parking_lot::Mutex;
 
 use crate::store::TableFiles;
+
+/// How long a failed write waits for its files to go. A store that hangs must not hold up the error.
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
 
 /// The files of one write (a statement, or one round of a writer) until they are committed.
 ///
@@ -67,15 +72,33 @@ impl OwnFiles {
         paths.own.append(&mut back);
     }
 
+    /// Keeps some of the files: a snapshot refers to them, whatever becomes of the others.
+    pub fn keep_these(&self, paths: &[Path]) {
+        let kept: HashSet<&Path> = paths.iter().collect();
+        let mut own = self.paths.lock();
+        own.own.retain(|path| !kept.contains(path));
+        own.handed_over.retain(|path| !kept.contains(path));
+    }
+
     /// Keeps the files: somebody else is responsible for them from now on.
     pub fn keep(&self) {
         *self.paths.lock() = Paths::default();
     }
 
-    /// Deletes the files, as far as the store lets us.
+    /// Deletes the files, as far as the store lets us. What it takes long over goes on in the background, and so does all of
+    /// it when this is dropped half way.
     pub async fn remove(&self) {
-        let paths = std::mem::take(&mut self.paths.lock().own);
-        remove(&self.files, paths).await;
+        let own = std::mem::take(&mut self.paths.lock().own);
+        let rest = Self { files: Arc::clone(&self.files), paths: Mutex::new(Paths { own, handed_over: Vec::new() }) };
+        let _ = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let Some(path) = rest.paths.lock().own.last().cloned() else { break };
+                // A file that stays is an orphan: the error that made us delete is the one to report.
+                let _ = self.files.delete(&path).await;
+                rest.paths.lock().own.pop();
+            }
+        })
+        .await;
     }
 }
 

@@ -178,6 +178,7 @@ impl Actor {
             Ok(left) => {
                 for committable in left {
                     let told = match job.commit(committable).await {
+                        Ok(outcome) if outcome.compaction_failed.is_some() => Told::Half,
                         Ok(_) => Told::Done,
                         Err(error) if error.kind() == ErrorKind::Conflict => Told::Failed,
                         // Nothing fails any more, but others may make it wait for too long.
@@ -209,13 +210,12 @@ impl Actor {
             Ok(outcome) => {
                 // One without files may have had nothing to do.
                 assert!(!outcome.snapshots.is_empty() || asked.committable.messages.is_empty());
-                Told::Done
+                if outcome.compaction_failed.is_some() { Told::Half } else { Told::Done }
             }
             Err(error) if outcome_is_unknown(&error) => Told::Unknown,
             Err(error) => {
                 assert!(matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Io), "{error}");
-                // The first of two snapshots may be there already.
-                if asked.is_two() { Told::Unknown } else { Told::Failed }
+                Told::Failed
             }
         }
     }

@@ -40,6 +40,8 @@ impl Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Done,
+    /// What was added is there; what was compacted may be.
+    Half,
     Failed,
     Unknown,
 }
@@ -215,10 +217,9 @@ fn check_asked(asked: &HashMap<String, (Asked, Option<Told>)>, made: &HashMap<St
         match told {
             Some(Told::Done) if asked.scope.is_none() && asked.committable.messages.is_empty() => {}
             Some(Told::Done) => assert_eq!(snapshots.len(), most, "{user} was told that it is done: {asked:?}"),
-            Some(Told::Failed) if !asked.is_two() => {
-                assert!(snapshots.is_empty(), "{user} was told that it failed: {asked:?}")
-            }
-            Some(Told::Failed | Told::Unknown) => {}
+            Some(Told::Half) => assert!(asked.is_two() && !snapshots.is_empty(), "{user} was told of half: {asked:?}"),
+            Some(Told::Failed) => assert!(snapshots.is_empty(), "{user} was told that it failed: {asked:?}"),
+            Some(Told::Unknown) => {}
             None => panic!("{user} was told nothing"),
         }
     }

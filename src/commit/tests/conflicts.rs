@@ -198,3 +198,28 @@ async fn columns_when_rows_are_gone_or_written_by_others_then_conflict() {
     assert_eq!(live(&table).await, ["m"]);
     refused(&table, added(&[column("x", 0, 10, "b")])).await;
 }
+
+#[tokio::test]
+async fn compaction_when_it_conflicts_after_rows_were_added_then_they_stay_and_it_goes() {
+    let table = table(&KEYED).await;
+    let path = |name: &str| table.files().data_path("", 0, name, None).unwrap();
+    let own = crate::write::OwnFiles::new(Arc::clone(table.files()));
+    for name in ["new", "top"] {
+        own.add(path(name));
+        table.files().create(&path(name), "x").await.unwrap();
+    }
+    let gone = keyed("gone", 0, (1, 2));
+    let message =
+        CommitMessage { new_files: vec![keyed("new", 0, (1, 2))], ..compacted(&[gone], &[keyed("top", 5, (1, 2))]) };
+    let commit = committer(&table).owning(Arc::clone(&own));
+    let outcome = commit.commit(Committable::batch(vec![message.clone()])).await.unwrap();
+    assert_eq!(outcome.snapshots.len(), 1);
+    assert!(outcome.compaction_failed.unwrap().contains("file gone"));
+    assert_eq!(live(&table).await, ["new"]);
+    own.remove().await;
+    assert!(table.files().exists(&path("new")).await.unwrap());
+    assert!(!table.files().exists(&path("top")).await.unwrap());
+    // Alone, it fails.
+    let message = CommitMessage { new_files: Vec::new(), ..message };
+    assert_eq!(commit.commit(Committable::batch(vec![message])).await.unwrap_err().kind(), ErrorKind::Conflict);
+}

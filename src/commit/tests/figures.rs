@@ -59,7 +59,8 @@ async fn figures_when_many_commits_then_manifests_stay_merged() {
     let latest = table.snapshot(None).await.unwrap().unwrap();
     assert_eq!(latest.id as usize, commits);
     // `manifest.merge-min-count` of them are merged into one.
-    assert!(crate::plan::live::all_manifests(&table, &latest).await.unwrap().len() <= 31);
+    let manifests = Box::pin(crate::plan::live::all_manifests(&table, &latest)).await.unwrap();
+    assert!(manifests.len() <= 31);
     let cold = open(&root).await;
     let started = Instant::now();
     commit(&cold, added(&[keyed("last", 0, (1, 2))])).await.unwrap();

@@ -257,7 +257,8 @@ impl Differ {
             // The kind is there wherever there is a row after, the key wherever there is one before.
             let gone = kind.is_null(row) || !matches!(kind.value(row), INSERT | UPDATE_AFTER);
             let was = !before[self.key].is_null(row);
-            if (gone && was) || (!gone && !(was && before_rows.row(row) == after_rows.row(row))) {
+            let same = was && before_rows.row(row) == after_rows.row(row);
+            if if gone { was } else { !same } {
                 chosen.push(row as u32);
                 is_gone.push(gone);
             }

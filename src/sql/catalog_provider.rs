@@ -343,7 +343,8 @@ impl SchemaProvider for LakeSchema {
     }
 
     /// Drops a table, as DROP TABLE asks for it: after it has looked the table up in this same object. Others that deregister a
-    /// table (CREATE OR REPLACE TABLE and VIEW of the engine, which may then fail to make the new one) are refused.
+    /// table (CREATE OR REPLACE TABLE and VIEW of the engine, which may then fail to make the new one) are refused. The engine's
+    /// CREATE OR REPLACE EXTERNAL TABLE cannot be told from DROP TABLE: in a stock session it drops the table whose name it takes.
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(key) = self.external_name(name) {
             return Ok(self.shared.external.write().remove(&key));

@@ -280,7 +280,10 @@ impl LakeSession {
         match parsed {
             Parsed::Command(command) => Box::pin(self.command(command)).await,
             Parsed::Ddl(ddl, tokens) => Box::pin(self.ddl(*ddl, tokens)).await,
-            Parsed::Engine(statement) => Box::pin(self.run_engine(*statement)).await,
+            Parsed::Engine(statement) => {
+                self.check_external(&statement).await?;
+                Box::pin(self.run_engine(*statement)).await
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::prelude::DataFrame;
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Ident;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
@@ -12,6 +13,7 @@ use super::target::{DEFAULT_DATABASE, LakeDatabase, LakeTarget};
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::DataField;
+use crate::sql::prepass::idents;
 use crate::sql::session::found;
 use crate::sql::{LakeSession, bridge, types};
 use crate::table::NewTable;
@@ -93,6 +95,24 @@ impl LakeSession {
             }
             _ => Ok(self.nothing()),
         }
+    }
+
+    /// Refuses to take away a table of the lake for an external one: the engine would drop it first, and make the other then.
+    pub(in crate::sql) async fn check_external(&self, statement: &Statement) -> Result<()> {
+        let Statement::CreateExternalTable(create) = statement else { return Ok(()) };
+        let name: Vec<Ident> = idents(&create.name).unwrap_or_default().into_iter().cloned().collect();
+        if !create.or_replace {
+            return Ok(());
+        }
+        let Some(target) = self.lake_target(&name).await? else { return Ok(()) };
+        let table = &target.object.table;
+        if !target.within.schema.holds(table) && target.catalog().table_exists(target.database(), table).await? {
+            return Err(target.at(Error::new(
+                ErrorKind::AlreadyExists,
+                "there is a table of the lake by this name; drop it, or take another name",
+            )));
+        }
+        Ok(())
     }
 
     /// Inserts the rows of a query into a table that was just created for them. When that fails or is given up the table goes.

@@ -1,12 +1,45 @@
-//! Reading the statements in the words of Flink and Spark.
+//! Reading the statements in the words of Flink and Spark, and running them to no end.
+
+use std::time::Duration;
 
 use super::statement::{
     Alteration, AnalyzedColumns, ColumnChange, ColumnDefinition, CreateTable, Ddl, Insert, TableSource,
 };
 use super::{read, read::shown};
 use crate::error::{ErrorKind, Result};
+use crate::sql::LakeSession;
 use crate::sql::tokens::tokenize;
 use crate::table::ColumnPosition;
+
+/// Waits until a statement that was given up has cleaned behind it.
+async fn tables_in_the_end(session: &LakeSession, wanted: &[&str]) -> Vec<String> {
+    let schema = session.context().catalog("lake").unwrap().schema("default").unwrap();
+    for _ in 0..200 {
+        if schema.table_names() == wanted {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    schema.table_names()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn create_table_as_when_the_statement_is_given_up_then_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = LakeSession::builder().warehouse(folder.path().to_str().unwrap()).build().await.unwrap();
+    session.sql("CREATE TABLE old (a BIGINT)").await.unwrap();
+    session.sql("INSERT INTO old VALUES (7)").await.unwrap().collect().await.unwrap();
+    for sql in [
+        "CREATE TABLE new AS SELECT * FROM generate_series(1, 1000000000000) t(a)",
+        "CREATE OR REPLACE TABLE old AS SELECT * FROM generate_series(1, 1000000000000) t(a)",
+    ] {
+        let given_up = tokio::time::timeout(Duration::from_millis(300), session.sql(sql)).await;
+        assert!(given_up.is_err(), "{sql}");
+        assert_eq!(tables_in_the_end(&session, &["old"]).await, ["old"], "{sql}");
+    }
+    let rows = session.sql("SELECT a FROM old").await.unwrap().collect().await.unwrap();
+    assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+}
 
 fn ddl(sql: &str) -> Result<Option<Ddl>> {
     read(&tokenize(sql)?)

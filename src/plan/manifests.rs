@@ -282,7 +282,7 @@ impl<'a> Planner<'a> {
                     continue;
                 }
                 if (level0_hidden && entries.level[row] == 0)
-                    || (self.request.top_level_only && entries.level[row] != self.options.num_levels - 1)
+                    || !self.request.levels.has(entries.level[row], self.options.num_levels)
                 {
                     self.counters.skipped_by_level += 1;
                     continue;

@@ -249,3 +249,129 @@ async fn changes_of(table: &Table, snapshot: &Snapshot) -> Result<Option<Changes
         }),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::StoreLocation;
+    use crate::store::testing::{memory, put, schema_json, snapshot_json};
+    use crate::table::{Identifier, timestamp_millis};
+
+    async fn commit(root: &StoreLocation, id: i64, kind: &str) {
+        let text = snapshot_json(id, id * 1000).replace("APPEND", kind);
+        put(root, &format!("snapshot/snapshot-{id}"), text).await;
+    }
+
+    async fn table(root: &StoreLocation, options: &[(&str, &str)]) -> Arc<Table> {
+        let options: BTreeMap<String, String> =
+            options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        Table::open(root.clone(), Identifier::new("db", "t"), Arc::default(), options).await.unwrap()
+    }
+
+    async fn feed(root: &StoreLocation, options: &[(&str, &str)]) -> Result<ChangeFeed> {
+        ChangeFeed::open(table(root, options).await, &|text| timestamp_millis(text, &chrono::Utc)).await
+    }
+
+    /// The steps that are there, as text.
+    async fn steps(feed: &mut ChangeFeed) -> Vec<String> {
+        let mut steps = Vec::new();
+        while let Some(step) = feed.poll().await.unwrap() {
+            steps.push(match step.read {
+                ReadFrom::State { .. } => format!("state {}", step.snapshot.id),
+                ReadFrom::Changes(_) => format!("changes {}", step.snapshot.id),
+            });
+        }
+        steps
+    }
+
+    async fn history() -> StoreLocation {
+        let root = memory("wh/db.db/t");
+        put(&root, "schema/schema-0", schema_json(0, &["a"])).await;
+        for (id, kind) in
+            [(2, "APPEND"), (3, "COMPACT"), (4, "APPEND"), (5, "OVERWRITE"), (6, "ANALYZE"), (7, "APPEND")]
+        {
+            commit(&root, id, kind).await;
+        }
+        root
+    }
+
+    #[tokio::test]
+    async fn poll_when_started_by_every_mode_then_from_there_on() {
+        let root = history().await;
+        for (options, expected) in [
+            (&[][..], &["state 7"][..]),
+            (&[("scan.mode", "latest")], &[]),
+            (&[("scan.snapshot-id", "1")], &["changes 2", "changes 4", "changes 7"]),
+            (&[("scan.snapshot-id", "4")], &["changes 4", "changes 7"]),
+            (&[("scan.mode", "from-snapshot-full"), ("scan.snapshot-id", "4")], &["state 4", "changes 7"]),
+            (&[("scan.timestamp-millis", "3500")], &["changes 4", "changes 7"]),
+            (&[("scan.timestamp-millis", "99999")], &[]),
+            (&[("scan.mode", "compacted-full")], &["state 3", "changes 4", "changes 7"]),
+            (
+                &[("scan.snapshot-id", "4"), ("streaming-read-append-overwrite", "true")],
+                &["changes 4", "changes 5", "changes 7"],
+            ),
+        ] {
+            let mut feed = feed(&root, options).await.unwrap();
+            assert_eq!(steps(&mut feed).await, expected, "{options:?}");
+        }
+        for options in [
+            &[("scan.mode", "latest-delta")][..],
+            &[("incremental-between", "2,4")],
+            &[("scan.watermark", "5")],
+            &[("consumer-id", "me")],
+        ] {
+            let error = feed(&root, options).await.unwrap_err();
+            assert_eq!(error.kind(), crate::error::ErrorKind::Invalid, "{options:?}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn poll_when_more_is_committed_then_it_comes() {
+        let root = history().await;
+        let mut feed = feed(&root, &[]).await.unwrap();
+        assert_eq!(steps(&mut feed).await, ["state 7"]);
+        commit(&root, 8, "APPEND").await;
+        commit(&root, 9, "COMPACT").await;
+        commit(&root, 10, "APPEND").await;
+        assert_eq!(steps(&mut feed).await, ["changes 8", "changes 10"]);
+        assert_eq!(feed.next_snapshot(), Some(11));
+
+        let empty = memory("wh/db.db/e");
+        put(&empty, "schema/schema-0", schema_json(0, &["a"])).await;
+        let mut feed = super::tests::feed(&empty, &[]).await.unwrap();
+        assert!(steps(&mut feed).await.is_empty());
+        commit(&empty, 1, "APPEND").await;
+        assert_eq!(steps(&mut feed).await, ["changes 1"]);
+    }
+
+    #[tokio::test]
+    async fn record_when_a_consumer_comes_back_then_it_goes_on() {
+        let root = history().await;
+        let consumer = [("consumer-id", "me"), ("consumer.expiration-time", "1 d"), ("scan.snapshot-id", "2")];
+        let mut first = feed(&root, &consumer).await.unwrap();
+        assert_eq!(first.poll().await.unwrap().unwrap().snapshot.id, 2);
+        first.record().await.unwrap();
+        assert_eq!(first.poll().await.unwrap().unwrap().snapshot.id, 4);
+        // Not recorded: it comes again.
+        let mut second = feed(&root, &consumer).await.unwrap();
+        assert_eq!(steps(&mut second).await, ["changes 4", "changes 7"]);
+        second.record().await.unwrap();
+        assert_eq!(table(&root, &[]).await.consumers().next_snapshot("me").await.unwrap(), Some(8));
+        let ignoring: Vec<_> = consumer.into_iter().chain([("consumer.ignore-progress", "true")]).collect();
+        assert_eq!(steps(&mut feed(&root, &ignoring).await.unwrap()).await.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn poll_when_the_next_snapshot_is_gone_then_an_error_says_why() {
+        let root = history().await;
+        let mut late = ChangeFeed::from_snapshot(table(&root, &[]).await, 1);
+        let error = late.poll().await.unwrap_err().to_string();
+        assert!(error.contains("snapshot 1 has expired"), "{error}");
+        let mut ahead = ChangeFeed::from_snapshot(table(&root, &[]).await, 12);
+        let error = ahead.poll().await.unwrap_err().to_string();
+        assert!(error.contains("the table was rolled back"), "{error}");
+    }
+}

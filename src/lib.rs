@@ -1,6 +1,6 @@
-//! tidelake reads [Apache Paimon](https://paimon.apache.org) tables, wherever Flink, Spark or another engine wrote
-//! them, as [DataFusion](https://datafusion.apache.org) tables: right rows of key tables and append tables, near the
-//! speed of a plain Parquet scan, without a JVM.
+//! tidelake reads and writes [Apache Paimon](https://paimon.apache.org) tables, wherever Flink, Spark or another engine
+//! made them, as [DataFusion](https://datafusion.apache.org) tables: right rows of key tables and append tables, near
+//! the speed of a plain Parquet scan, without a JVM.
 //!
 //! There are three ways in, from the least to the most:
 //!
@@ -39,13 +39,23 @@
 //! Each step is a module: [`spec`] is the format itself, without I/O; [`store`] the files of a table; [`catalog`]
 //! databases and tables; [`table`] an open table at a version; [`plan`], [`read`] and [`mod@format`] as above; [`sql`]
 //! the engine's face of it all. [`options`] knows every option of the format and [`error`] is the one error type.
-//! Imports point one way only: `spec <- store <- {format, table} <- plan <- read <- sql`.
+//!
+//! # The way of an INSERT
+//!
+//! ```text
+//! rows --write--> checked, dealt out by bucket, sorted, merged, files --commit--> the next snapshot, or nothing
+//! ```
+//!
+//! [`write`](mod@write) turns rows into files and messages about them, [`commit`] is the one path of every change,
+//! [`writer`] is both in the hands of an application that has batches and no SQL.
+//!
+//! Imports point one way only: `spec <- store <- {format, table} <- plan <- read <- write <- commit <- writer <- sql`.
 //!
 //! # What is refused
 //!
 //! Nothing is ignored in silence. A table that needs what this version does not have, an option that is not known, a
 //! file that is damaged or missing: each is an [`Error`] that names the table, the file and what to do, never fewer
-//! rows. Statements that change a table are refused in this version.
+//! rows.
 //!
 //! Every public item is documented (`missing_docs` is denied); where one follows a rule of the format that would
 //! surprise, it cites the section of the format's description, as in `spec/data.md 4.3`.

@@ -110,8 +110,10 @@ impl TableCommit {
             let step = Box::pin(self.attempt(draft, deadline, progress, outcome)).await;
             let error = match step {
                 Ok(Step::Done(snapshot)) => {
-                    if let Some(safe) = &mut *self.safe_snapshot.lock() {
-                        *safe = snapshot.id.max(*safe);
+                    for seen in [&self.safe_snapshot, &self.filtered_at] {
+                        if let Some(seen) = &mut *seen.lock() {
+                            *seen = snapshot.id.max(*seen);
+                        }
                     }
                     let _ = tokio::time::timeout(HINT_PATIENCE, self.write_hints(&snapshot)).await;
                     fault::point("hint-written");
@@ -373,7 +375,8 @@ impl TableCommit {
         Ok(added.max(before).unwrap_or(0).max(0))
     }
 
-    /// A snapshot since the first attempt that an attempt made, or another committer with our user and identifier.
+    /// A snapshot since the first attempt that an attempt made, or another committer with our user and identifier, such as
+    /// the process that was given up for dead and replaced by this one.
     async fn find_ours(
         &self,
         draft: &Draft<'_>,
@@ -381,7 +384,8 @@ impl TableCommit {
         latest: Option<&Snapshot>,
     ) -> Result<Option<Arc<Snapshot>>> {
         let latest = latest.map_or(0, |latest| latest.id);
-        let Some(since) = progress.since else {
+        let filtered = (*self.filtered_at.lock()).filter(|_| draft.identifier != BATCH_IDENTIFIER);
+        let Some(since) = progress.since.or(filtered) else {
             progress.since = Some(latest);
             return Ok(None);
         };
@@ -474,7 +478,13 @@ impl TableCommit {
             }
             let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if late || retry >= self.options.max_retries.max(MIN_CREATE_RETRIES) {
-                return Err(error.with(UNKNOWN, snapshot.id.to_string()));
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "the store does not say whether the snapshot was created, so it may be there: see before committing \
+                     again, and delete none of its files",
+                )
+                .with_source(error)
+                .with(UNKNOWN, snapshot.id.to_string()));
             }
             tokio::time::sleep(self.pause(retry).min(Duration::from_secs(1))).await;
             retry += 1;

@@ -26,7 +26,7 @@ impl TableCommit {
         if matches!(draft.source, Source::Restore(_) | Source::Statistics(_) | Source::Manifests) {
             return Ok(());
         }
-        self.check_strict(plan, base).await?;
+        Box::pin(self.check_strict(plan, base)).await?;
         self.check_read(draft, plan, base).await?;
         check_delta(&plan.changes)?;
         if !matches!(draft.source, Source::Replace { .. }) {

@@ -16,7 +16,6 @@ static ARMED: AtomicBool = AtomicBool::new(false);
 static HOOK: OnceLock<Hook> = OnceLock::new();
 
 /// Sets the hook of this process, once. False when there is one already.
-#[doc(hidden)]
 pub fn set_hook(hook: Hook) -> bool {
     let set = HOOK.set(hook).is_ok();
     ARMED.store(true, Ordering::Release);

@@ -9,6 +9,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures::{Stream, StreamExt, TryStreamExt};
+
 use super::TableCommit;
 use super::base::{Base, DELETE};
 use super::new_files::{ManifestWriter, NewFiles};
@@ -18,6 +20,9 @@ use crate::options::CommitOptions;
 use crate::plan::{manifest_key, read_manifest_file};
 use crate::spec::{FileIdentityRef, ManifestEntries, ManifestFile, ManifestMeta};
 use crate::table::Table;
+
+/// Manifests read ahead.
+const CONCURRENCY: usize = 4;
 
 /// A manifest of so few entries is merged with fewer.
 const FEW_ENTRIES: i64 = 100;
@@ -96,10 +101,8 @@ fn full_is_due(metas: &[ManifestMeta], options: &CommitOptions) -> bool {
 /// Rewrites all that is small or has DELETE entries, without what was deleted. `None` when there is nothing to gain.
 async fn full(commit: &TableCommit, metas: &[ManifestMeta], files: &NewFiles<'_>) -> Result<Option<Vec<ManifestMeta>>> {
     let (table, options) = (&*commit.table, &commit.options);
-    let mut deletes = Vec::new();
-    for meta in metas.iter().filter(|meta| meta.num_deleted_files > 0) {
-        deletes.push(read(table, meta, Some(DELETE)).await?);
-    }
+    let with_deletes = metas.iter().filter(|meta| meta.num_deleted_files > 0);
+    let deletes: Vec<_> = read_all(table, with_deletes, Some(DELETE)).try_collect().await?;
     let partitions = deletes.iter().flat_map(|entries| entries.partition.values.iter().map(|row| &**row));
     let may_match = if deletes.is_empty() {
         vec![false; metas.len()]
@@ -121,12 +124,13 @@ async fn full(commit: &TableCommit, metas: &[ManifestMeta], files: &NewFiles<'_>
         return Ok(None);
     }
     let mut writer = ManifestWriter::new(files)?;
-    for meta in rest {
-        let entries = read(table, meta, None).await?;
+    let mut reads = read_all(table, rest.iter().copied(), None);
+    for meta in &rest {
+        let Some(entries) = reads.try_next().await? else { break };
         let is_live =
             |row: &usize| entries.kind[*row] != DELETE && !deleted.contains(&FileIdentityRef::of_row(&entries, *row));
         if !must_change(meta, options) && (0..entries.len()).all(|row| is_live(&row)) {
-            kept.push(meta.clone());
+            kept.push((*meta).clone());
             continue;
         }
         for row in 0..entries.len() {
@@ -191,10 +195,7 @@ fn groups(metas: &[ManifestMeta], options: &CommitOptions) -> Vec<Range<usize>> 
 /// Merges a run of manifests: files that were added and deleted in it are gone, those deleted in it and added before it
 /// stay deleted.
 async fn merge_group(commit: &TableCommit, metas: &[ManifestMeta], files: &NewFiles<'_>) -> Result<Vec<ManifestMeta>> {
-    let mut manifests = Vec::with_capacity(metas.len());
-    for meta in metas {
-        manifests.push(read(&commit.table, meta, None).await?);
-    }
+    let manifests: Vec<_> = read_all(&commit.table, metas.iter(), None).try_collect().await?;
     let rows = |deleted: bool| {
         manifests.iter().flat_map(move |entries| {
             let rows = (0..entries.len()).filter(move |row| (entries.kind[*row] == DELETE) == deleted);
@@ -214,6 +215,16 @@ async fn merge_group(commit: &TableCommit, metas: &[ManifestMeta], files: &NewFi
         }
     }
     writer.finish().await
+}
+
+/// [`read`], in order, a few ahead.
+fn read_all<'a>(
+    table: &'a Table,
+    metas: impl Iterator<Item = &'a ManifestMeta>,
+    kind: Option<u8>,
+) -> impl Stream<Item = Result<Arc<ManifestEntries>>> + Unpin {
+    let reads: Vec<_> = metas.map(|meta| Box::pin(read(table, meta, kind))).collect();
+    futures::stream::iter(reads).buffered(CONCURRENCY)
 }
 
 /// The entries of a manifest, or at least those of one kind. Taken from the cache but not put there: they are about to be

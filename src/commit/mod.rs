@@ -20,6 +20,7 @@ mod attempt;
 mod base;
 mod changes;
 mod conflicts;
+#[doc(hidden)]
 pub mod fault;
 #[cfg(test)]
 mod history;

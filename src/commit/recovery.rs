@@ -31,7 +31,9 @@ impl TableCommit {
             if left.is_empty() {
                 return Ok(left);
             }
-            if let Some(newest) = self.newest_of_user().await? {
+            let latest = self.latest(None).await?;
+            *self.filtered_at.lock() = Some(latest.as_ref().map_or(0, |latest| latest.id));
+            if let Some(newest) = self.newest_of_user(latest).await? {
                 left.retain(|committable| committable.identifier > newest.commit_identifier);
             }
             self.check_files(&left).await?;
@@ -41,8 +43,8 @@ impl TableCommit {
     }
 
     /// The newest snapshot of the user; older ones than strict mode looks at do not count.
-    pub(super) async fn newest_of_user(&self) -> Result<Option<Arc<Snapshot>>> {
-        let Some(latest) = self.latest(None).await? else { return Ok(None) };
+    async fn newest_of_user(&self, latest: Option<Arc<Snapshot>>) -> Result<Option<Arc<Snapshot>>> {
+        let Some(latest) = latest else { return Ok(None) };
         let oldest = self.safe_snapshot.lock().map_or(1, |safe| safe.saturating_add(1)).max(1);
         let snapshots = self.table.snapshots();
         let mut next = latest.id;

@@ -37,6 +37,8 @@ pub struct TableCommit {
     pub(super) read_snapshot: Option<i64>,
     /// Strict mode looks at snapshots after this one (`spec/metadata.md 7.6`).
     pub(super) safe_snapshot: Mutex<Option<i64>>,
+    /// The snapshot up to which [`Self::filter_committed`] knows what the user committed.
+    pub(super) filtered_at: Mutex<Option<i64>>,
     /// The latest schema that was seen.
     pub(super) schema_id: Mutex<i64>,
     /// Whether the outcome of a commit is unknown.
@@ -65,6 +67,7 @@ impl TableCommit {
             check_conflicts: false,
             read_snapshot: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
+            filtered_at: Mutex::new(None),
             schema_id: Mutex::new(table.schema().id),
             unknown: AtomicBool::new(false),
             options,
@@ -308,6 +311,10 @@ impl TableCommit {
     pub(super) async fn latest(&self, floor: Option<i64>) -> Result<Option<Arc<Snapshot>>> {
         let snapshots = self.table.snapshots();
         let mut latest = snapshots.latest().await?;
+        if latest.is_none() && self.has_snapshot().await?.is_some() {
+            // The first one may just have come.
+            latest = snapshots.latest().await?;
+        }
         let id = latest.as_ref().map_or(0, |snapshot| snapshot.id);
         if let Some(floor) = floor.filter(|floor| *floor > id) {
             let mut next = floor;
@@ -316,14 +323,19 @@ impl TableCommit {
                 next += 1;
             }
         }
-        if latest.is_none() {
-            self.check_no_snapshot().await?;
+        if latest.is_none()
+            && let Some(id) = self.has_snapshot().await?
+        {
+            let folder = self.table.files().location_of(&self.table.files().snapshot_dir());
+            let message = format!("the store lists no snapshot, but snapshot {id} is there");
+            return Err(Error::new(ErrorKind::Io, message).with("folder", folder).retryable());
         }
         Ok(latest)
     }
 
-    /// A store that lists nothing may be wrong, and a second first snapshot would hide all others.
-    async fn check_no_snapshot(&self) -> Result<()> {
+    /// A snapshot that a hint tells of. A store that lists none may be wrong, and a second first snapshot would hide all
+    /// others.
+    async fn has_snapshot(&self) -> Result<Option<i64>> {
         let files = self.table.files();
         for name in ["LATEST", "EARLIEST"] {
             let bytes = match files.read(&files.snapshot_dir().join(name)).await {
@@ -335,13 +347,10 @@ impl TableCommit {
             if let Some(id) = hint.filter(|id| *id > 0)
                 && files.exists(&files.snapshot_path(id)).await?
             {
-                let message = format!("the store lists no snapshot, but snapshot {id} is there");
-                return Err(Error::new(ErrorKind::Io, message)
-                    .with("folder", files.location_of(&files.snapshot_dir()))
-                    .retryable());
+                return Ok(Some(id));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The id of the latest schema. Asks for what follows the last one that was seen instead of listing.

@@ -49,7 +49,7 @@ pub async fn plan_changes(
         .await?;
     let told: Vec<Arc<Snapshot>> = snapshots.iter().filter(|snapshot| is_told(snapshot, by)).map(Arc::clone).collect();
     let plans: Vec<(Vec<PlannedFile>, PlanCounters)> = futures::stream::iter(told)
-        .map(|snapshot| async move { changed_files(table, &snapshot, by, request).await })
+        .map(|snapshot| async move { Box::pin(changed_files(table, &snapshot, by, request)).await })
         .buffered(CONCURRENCY)
         .try_collect()
         .await?;

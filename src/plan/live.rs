@@ -26,7 +26,7 @@ pub struct LiveRequest {
 pub async fn live_files(table: &Arc<Table>, snapshot: &Snapshot, request: LiveRequest) -> Result<Vec<PlannedFile>> {
     let everything = ScanRequest::everything(table, Level0::Merge);
     let mut planner = Planner::try_new(table, &everything)?.every_level(request.partitions);
-    let metas = planner.manifest_list(snapshot).await?;
+    let metas = Box::pin(planner.manifest_list(snapshot)).await?;
     let metas = planner.prune_manifests(metas)?;
     let decoded = planner.read_manifests(&metas).await?;
     let files = planner.live_files(&decoded, &metas)?;

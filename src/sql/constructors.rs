@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::functions::rewrites;
-use crate::spec::{DataType, TypeKind};
+use crate::spec::{DataField, DataType, TypeKind};
 
 /// Whether `expr` is a ROW, ARRAY or MAP that is written out.
 pub(crate) fn is_constructor(expr: &Expr) -> bool {
@@ -54,6 +54,22 @@ pub(crate) fn typed(expr: &Expr, data_type: &DataType, leaf: &dyn Fn(&Expr, &Dat
         }
         _ => None,
     }
+}
+
+/// The type without NOT NULL inside: the engine does not cast what may be NULL to what may not, and what is written out is
+/// looked at where it is written to.
+pub(crate) fn relaxed(data_type: &DataType) -> DataType {
+    let nullable = |data_type: &DataType| Box::new(DataType { nullable: true, ..relaxed(data_type) });
+    let kind = match &data_type.kind {
+        TypeKind::Array(element) => TypeKind::Array(nullable(element)),
+        TypeKind::Map(key, value) => TypeKind::Map(key.clone(), nullable(value)),
+        TypeKind::Row(fields) => {
+            let field = |field: &DataField| DataField { data_type: *nullable(&field.data_type), ..field.clone() };
+            TypeKind::Row(fields.iter().map(field).collect())
+        }
+        other => other.clone(),
+    };
+    DataType { kind, nullable: data_type.nullable }
 }
 
 /// The parts of a ROW.

@@ -377,7 +377,8 @@ impl Expressions<'_> {
             cast.unwrap_or_else(|| cast_to(kind, expr.clone(), target))
         };
         if let Some(typed) = constructors::typed(value, &data_type, &leaf) {
-            return Some(cast_to(kind, typed, target.clone()));
+            let relaxed = types::carrier_type(&constructors::relaxed(&data_type), self.zone);
+            return Some(cast_to(kind, typed, relaxed));
         }
         let to = |data_type: DataType, zone: &str| cast_to(kind, value.clone(), types::carrier_type(&data_type, zone));
         let number = |number: u32| Expr::value(Value::Number(number.to_string(), false));

@@ -330,7 +330,9 @@ impl TableProvider for LakeTable {
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let refused = |what: &str| {
-            Err(self.table().at(Error::invalid(format!("{what} can't be written to")))).map_err(Into::into)
+            Err(datafusion::error::DataFusionError::from(
+                self.table().at(Error::invalid(format!("{what} can't be written to"))),
+            ))
         };
         if self.read_only {
             return refused("a catalog that is opened to read only");

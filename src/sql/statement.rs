@@ -467,11 +467,9 @@ mod tests {
 
     #[test]
     fn parse_when_a_statement_changes_tables_in_the_words_of_flink_or_spark_then_it_is_unsupported() {
-        for (sql, verb) in [("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *", "MERGE")] {
-            let error = read(sql).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Unsupported, "{sql}: {error}");
-            assert_eq!(error.message(), format!("{verb} is not supported in this version"));
-        }
+        let error = read("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert_eq!(error.message(), "MERGE is not supported in this version");
     }
 
     #[test]

@@ -15,6 +15,9 @@ use super::files::{TableFiles, numbered};
 use crate::error::{Error, Result};
 use crate::spec::Snapshot;
 
+/// So many times the snapshots after a hint are asked for before all are listed.
+const MOST_STEPS: usize = 4;
+
 /// The snapshots of a branch, or its long-lived changelogs (`spec/metadata.md 9.4`), which look alike.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
@@ -90,9 +93,9 @@ impl Snapshots {
     pub async fn latest_id(&self) -> Result<Option<i64>> {
         if let Some(hint) = self.hint("LATEST").await
             && self.exists(hint).await?
-            && self.is_end(hint).await?
+            && let Some(latest) = self.last_from(hint).await?
         {
-            return Ok(Some(hint));
+            return Ok(Some(latest));
         }
         Ok(self.ids().await?.last().copied())
     }
@@ -104,9 +107,14 @@ impl Snapshots {
     pub async fn latest(&self) -> Result<Option<Arc<Snapshot>>> {
         if let Some(hint) = self.hint("LATEST").await {
             // One round trip for both questions.
-            let (snapshot, is_end) = futures::future::join(self.find(hint), self.is_end(hint)).await;
-            if is_end? && let Some(snapshot) = snapshot? {
-                return Ok(Some(snapshot));
+            let (snapshot, latest) = futures::future::join(self.find(hint), self.last_from(hint)).await;
+            if let (Some(snapshot), Some(latest)) = (snapshot?, latest?) {
+                if latest == hint {
+                    return Ok(Some(snapshot));
+                }
+                if let Some(snapshot) = self.find(latest).await? {
+                    return Ok(Some(snapshot));
+                }
             }
         }
         // A rollback may remove the last ones between listing and reading.
@@ -284,10 +292,19 @@ impl Snapshots {
         if id < 1 { Ok(false) } else { self.files.exists(&self.path(id)).await }
     }
 
-    /// Whether nothing follows `id`. The next id but one is asked for too: a hint that is stale may point right before a hole.
-    async fn is_end(&self, id: i64) -> Result<bool> {
-        let (next, next_but_one) = futures::future::join(self.exists(id + 1), self.exists(id + 2)).await;
-        Ok(!next? && !next_but_one?)
+    /// The last of the ids that follow `id`, if they are a few: whoever commits writes its snapshot before the hint, and a
+    /// listing of all snapshots takes long. The next id but one is asked for too: a stale hint may point right before a hole.
+    async fn last_from(&self, id: i64) -> Result<Option<i64>> {
+        let mut last = id;
+        for _ in 0..=MOST_STEPS {
+            let (next, next_but_one) = futures::future::join(self.exists(last + 1), self.exists(last + 2)).await;
+            match (next?, next_but_one?) {
+                (_, true) => last += 2,
+                (true, false) => last += 1,
+                (false, false) => return Ok(Some(last)),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -295,6 +312,7 @@ impl Snapshots {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::store::chaos::{ChaosStore, Fate, Operation};
     use crate::store::testing::{FailingHints, TornStore, memory, put, snapshot_json};
     use crate::store::{StoreLocation, open_store};
 
@@ -359,6 +377,24 @@ mod tests {
         for (millis, id) in [(i64::MIN, Some(3)), (3000, Some(3)), (3001, Some(5)), (6000, Some(6)), (6001, None)] {
             let found = snapshots.at_or_after(millis).await.unwrap();
             assert_eq!(found.map(|snapshot| snapshot.id), id, "{millis}");
+        }
+    }
+
+    #[tokio::test]
+    async fn latest_when_hint_is_a_little_behind_then_not_listed() {
+        let ids: Vec<i64> = (1..=20).collect();
+        for (hint, listed) in [("20", false), ("18", false), ("15", false), ("3", true)] {
+            let root = table(&ids, &[("LATEST", hint)]).await;
+            let lists = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let seen = Arc::clone(&lists);
+            let decide = move |operation, _: &Path| {
+                seen.fetch_or(operation == Operation::List, std::sync::atomic::Ordering::SeqCst);
+                Fate::Works
+            };
+            let snapshots = open(&ChaosStore::over(&root, Box::new(decide)));
+            assert_eq!(snapshots.latest().await.unwrap().unwrap().id, 20);
+            assert_eq!(snapshots.latest_id().await.unwrap(), Some(20));
+            assert_eq!(lists.load(std::sync::atomic::Ordering::SeqCst), listed, "{hint}");
         }
     }
 

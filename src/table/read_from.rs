@@ -316,7 +316,7 @@ impl Table {
             )));
         }
         let names = tags.names().await?;
-        let Some(previous) = names.iter().filter(|tag| pattern.fits(tag) && tag.as_str() < name).next_back() else {
+        let Some(previous) = names.iter().rfind(|tag| pattern.fits(tag) && tag.as_str() < name) else {
             return Ok(Changes::Nothing);
         };
         match tags.find(previous).await? {

@@ -37,7 +37,7 @@ pub(super) struct KeyBucket {
 impl KeyBucket {
     pub(super) async fn open(run: &Arc<WriteRun>, partition: Arc<[u8]>, bucket: i32) -> Result<Self> {
         let target = run.target();
-        let base = next_sequence(run, &partition, bucket).await?;
+        let base = Box::pin(next_sequence(run, &partition, bucket)).await?;
         let merger = KeyMerger::try_new(target)?;
         let changelog = match target.writes_changelog() {
             true => Some(run.changelog_writer(&partition, bucket)?),
@@ -99,7 +99,7 @@ impl KeyBucket {
         if let Some(changelog) = self.changelog {
             message.changelog_files = changelog.finish().await?;
         }
-        add_hash_index(run, &mut message, &self.partition, self.bucket).await?;
+        Box::pin(add_hash_index(run, &mut message, &self.partition, self.bucket)).await?;
         Ok((self.rows > 0).then_some((message, self.rows)))
     }
 }
@@ -119,7 +119,7 @@ impl AppendBucket {
             BucketMode::Postpone => run.key_writer(&partition, bucket)?,
             BucketMode::Unaware => run.append_writer(&partition, bucket, 0)?,
             _ => {
-                let first = next_sequence(run, &partition, bucket).await?;
+                let first = Box::pin(next_sequence(run, &partition, bucket)).await?;
                 run.append_writer(&partition, bucket, first)?
             }
         };
@@ -166,7 +166,7 @@ async fn next_sequence(run: &WriteRun, partition: &[u8], bucket: i32) -> Result<
     if target.replaces() {
         return Ok(0);
     }
-    let existing = run.existing().await?;
+    let existing = Box::pin(run.existing()).await?;
     existing.check_total(partition, &target.describe_partition(partition), target.mode().total_buckets())?;
     debug_assert!(bucket >= 0 || bucket == POSTPONE_BUCKET);
     Ok(existing.next_sequence(partition, bucket))
@@ -186,7 +186,7 @@ async fn add_hash_index(run: &WriteRun, message: &mut CommitMessage, partition: 
     let partition_path = target.partition_path(partition)?;
     let mut hashes = Vec::new();
     if !target.replaces()
-        && let Some(old) = run.existing().await?.hash_index(partition, bucket)
+        && let Some(old) = Box::pin(run.existing()).await?.hash_index(partition, bucket)
     {
         hashes = read_hashes(target.table(), &partition_path, old).await?;
         message.deleted_index_files.push(old.clone());

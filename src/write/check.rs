@@ -220,17 +220,17 @@ mod tests {
         DataField::new(0, name, data_type)
     }
 
-    fn check(field: DataField, default: Option<ArrayRef>, column: ArrayRef) -> (ArrayRef, Vec<BadRow>) {
+    fn check(field: DataField, default: Option<ArrayRef>, column: &ArrayRef) -> (ArrayRef, Vec<BadRow>) {
         let rule = ColumnCheck { field, is_key: false, default };
         let mut bad = Vec::new();
-        let column = rule.apply(&column, &mut bad).unwrap();
+        let column = rule.apply(column, &mut bad).unwrap();
         (column, bad)
     }
 
     #[test]
     fn apply_when_null_is_not_allowed_then_the_row_is_bad() {
-        let column = Arc::new(Int32Array::from(vec![Some(1), None]));
-        let (_, bad) = check(field("a", DataType::not_null(TypeKind::Int)), None, column);
+        let column: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+        let (_, bad) = check(field("a", DataType::not_null(TypeKind::Int)), None, &column);
         assert_eq!(bad.len(), 1);
         assert_eq!(bad[0].row, 1);
         assert!(bad[0].reason.contains("column a is NOT NULL"), "{}", bad[0].reason);
@@ -238,17 +238,17 @@ mod tests {
 
     #[test]
     fn apply_when_there_is_a_default_then_nulls_get_it() {
-        let column = Arc::new(Int32Array::from(vec![Some(1), None]));
+        let column: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
         let default: ArrayRef = Arc::new(Int32Array::from(vec![7]));
-        let (column, bad) = check(field("a", DataType::nullable(TypeKind::Int)), Some(default), column);
+        let (column, bad) = check(field("a", DataType::nullable(TypeKind::Int)), Some(default), &column);
         assert!(bad.is_empty());
         assert_eq!(column.as_primitive::<arrow::datatypes::Int32Type>().values(), &[1, 7]);
     }
 
     #[test]
     fn apply_when_text_is_longer_than_its_column_then_bad_by_characters() {
-        let column = Arc::new(StringViewArray::from(vec!["äöü", "abcd"]));
-        let (_, bad) = check(field("s", DataType::nullable(TypeKind::VarChar(3))), None, column);
+        let column: ArrayRef = Arc::new(StringViewArray::from(vec!["äöü", "abcd"]));
+        let (_, bad) = check(field("s", DataType::nullable(TypeKind::VarChar(3))), None, &column);
         assert_eq!(
             bad,
             [BadRow { row: 1, reason: "column s: 'abcd' has 4 characters, more than VARCHAR(3) holds".to_owned() }]
@@ -257,8 +257,8 @@ mod tests {
 
     #[test]
     fn apply_when_time_is_finer_than_its_column_then_cut_towards_the_past() {
-        let column = Arc::new(TimestampMillisecondArray::from(vec![1999, -1]));
-        let (column, _) = check(field("t", DataType::nullable(TypeKind::Timestamp(0))), None, column);
+        let column: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1999, -1]));
+        let (column, _) = check(field("t", DataType::nullable(TypeKind::Timestamp(0))), None, &column);
         assert_eq!(column.as_primitive::<TimestampMillisecondType>().values(), &[1000, -1000]);
     }
 }

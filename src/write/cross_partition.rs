@@ -236,7 +236,7 @@ impl Locator {
         let hashes = row_hashes(&select(batch.columns(), &trimmed), &target.types(&trimmed))?;
         let kinds: &Int8Array = batch.column(target.width()).as_primitive::<Int8Type>();
         let mut placed = Vec::with_capacity(batch.num_rows());
-        for row in 0..batch.num_rows() {
+        for (row, hash) in hashes.iter().enumerate() {
             let key = rows.row(row);
             if self.current.as_ref().is_none_or(|(last, _)| last.row() != key) {
                 let found = self.find(key.as_ref()).await?;
@@ -272,7 +272,7 @@ impl Locator {
                 }
                 (None, _) => {}
             }
-            let bucket = run.assign_bucket(partition, hashes[row]).await?;
+            let bucket = run.assign_bucket(partition, *hash).await?;
             placed.push(Placed { row, kind, bucket, moved: None });
             let stays = !(self.engine == MergeEngine::Deduplicate && is_retract(kind));
             *at = stays.then(|| Location {

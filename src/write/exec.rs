@@ -324,9 +324,14 @@ async fn write_as_they_come(run: &Arc<WriteRun>, mut input: SendableRecordBatchS
     open.finish().await
 }
 
+/// An open bucket, and when it was used last.
+type OpenBucket = (AppendBucket, u64);
+/// Partition and bucket of rows, and which rows.
+type PlaceRows<'a> = ((&'a [u8], i32), Vec<u32>);
+
 struct OpenBuckets {
     run: Arc<WriteRun>,
-    buckets: HashMap<(Arc<[u8]>, i32), (AppendBucket, u64)>,
+    buckets: HashMap<(Arc<[u8]>, i32), OpenBucket>,
     clock: u64,
     messages: Messages,
 }
@@ -337,7 +342,7 @@ impl OpenBuckets {
         let target = run.target();
         let buckets = batch.column(batch.num_columns() - 1).as_primitive::<Int32Type>();
         let partitions = Partitions::of(target, batch.columns())?;
-        let mut places: Vec<((&[u8], i32), Vec<u32>)> = Vec::new();
+        let mut places: Vec<PlaceRows<'_>> = Vec::new();
         let mut known: HashMap<(&[u8], i32), usize> = HashMap::new();
         if matches!(partitions, Partitions::None) && buckets.values().iter().all(|bucket| *bucket == buckets.value(0)) {
             return self.write_to(&EMPTY_ROW, buckets.value(0), batch).await;

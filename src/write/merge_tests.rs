@@ -16,6 +16,8 @@ use crate::table::{Identifier, Table};
 
 /// A row: key, sequence field, value, kind.
 type Row = (i32, Option<i32>, Option<i32>, i8);
+/// The values of a row, and the ordinal of the last one that went into it.
+type Merging = ((Option<i32>, Option<i32>), i64);
 
 /// A table (k INT, s INT, v INT) with primary key k.
 fn target(options: &[(&str, &str)]) -> Arc<WriteTarget> {
@@ -144,7 +146,7 @@ proptest! {
     ) {
         let rows: Vec<Row> = rows.into_iter().filter(|row| row.3 != 3).collect();
         let merged = merge(&target(&[("merge-engine", "partial-update")]), &rows, &sizes);
-        let mut model: BTreeMap<i32, ((Option<i32>, Option<i32>), i64)> = BTreeMap::new();
+        let mut model: BTreeMap<i32, Merging> = BTreeMap::new();
         for (at, row) in rows.iter().enumerate() {
             let ((s, v), last) = model.entry(row.0).or_default();
             *s = row.1.or(*s);

@@ -85,7 +85,7 @@ pub fn check_writable(table: &Table) -> Result<()> {
     if options.table_type != "table" {
         return refused("a table of this 'type'", "only 'type' = 'table' can be written");
     }
-    if options.merge_engine == MergeEngine::FirstRow && options.sequence_fields.first().is_some() {
+    if options.merge_engine == MergeEngine::FirstRow && !options.sequence_fields.is_empty() {
         return refused("a first-row table with 'sequence.field'", "reset the option");
     }
     Ok(())

@@ -224,7 +224,7 @@ async fn dynamic_buckets(run: &WriteRun, columns: &[ArrayRef], rows: usize) -> R
     let Some(assigner) = run.assigner() else {
         return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
     };
-    let existing = run.existing().await?;
+    let existing = Box::pin(run.existing()).await?;
     let mut assigner = assigner.lock().await;
     let mut buckets = Vec::with_capacity(rows);
     for (row, hash) in hashes.into_iter().enumerate() {

@@ -308,7 +308,7 @@ impl WriteRun {
 
     /// What lies in the buckets, at the snapshot that the run found first.
     pub(crate) async fn existing(&self) -> Result<&ExistingBuckets> {
-        Ok(&self.state().await?.existing)
+        Ok(&Box::pin(self.state()).await?.existing)
     }
 
     /// The snapshot whose buckets the run has looked at; `None` when it did not look, or there was none.
@@ -348,7 +348,7 @@ impl WriteRun {
         let Some(assigner) = &self.assigner else {
             return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
         };
-        let existing = self.existing().await?;
+        let existing = Box::pin(self.existing()).await?;
         let mut assigner = assigner.lock().await;
         if !assigner.knows(partition) {
             assigner.add_counts(&Arc::from(partition), existing.rows_of(partition));

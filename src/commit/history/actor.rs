@@ -77,8 +77,8 @@ impl Actor {
         })
     }
 
-    /// The same one after a restart.
-    pub(super) fn successor(&self, root: &StoreLocation) -> Self {
+    /// The same one after a restart; it may go on with what was being committed.
+    pub(super) fn successor(&self, root: &StoreLocation, goes_on: bool) -> Self {
         let luck = Arc::new(Luck::default());
         let random = self.luck.random.lock().clone();
         *luck.random.lock() = random.map(|mut random| random.split());
@@ -94,9 +94,17 @@ impl Actor {
             faults: self.faults,
             busy: AtomicBool::new(false),
             names: AtomicUsize::new(0),
-            inherited: self.current.lock().take(),
+            inherited: self.inherit(goes_on),
             current: parking_lot::Mutex::default(),
         }
+    }
+
+    fn inherit(&self, goes_on: bool) -> Option<Asked> {
+        let asked = self.current.lock().take();
+        if let Some(asked) = &asked {
+            self.log.tell(asked, Told::Unknown);
+        }
+        asked.filter(|_| goes_on)
     }
 
     /// Whether it is in the middle of a commit.
@@ -131,7 +139,7 @@ impl Actor {
         self.calm(true);
         let table = open(&self.store).await;
         if let Some(asked) = &self.inherited {
-            self.finish_inherited(&table, asked).await;
+            self.replay(&table, asked).await;
         }
         while self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             self.calm(true);
@@ -159,11 +167,6 @@ impl Actor {
                 self.replay(&table, &asked).await;
             }
         }
-    }
-
-    async fn finish_inherited(&self, table: &Arc<Table>, asked: &Asked) {
-        self.log.tell(asked, Told::Unknown);
-        self.replay(table, asked).await;
     }
 
     async fn replay(&self, table: &Arc<Table>, asked: &Asked) {

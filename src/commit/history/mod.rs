@@ -136,13 +136,15 @@ async fn play(seed: u64, kind: Kind, commits: usize, faults: Faults) {
         if faults.kills && random.once_in(400) && actors[number].is_busy() {
             actors[number].die();
             let life = lives[number].take();
-            // Half of them are cancelled and clean up, the others are gone from one moment to the next.
-            if random.once_in(2) {
-                drop(life)
+            // Half of them are cancelled and clean up, which gives up what they were about. The others are gone from one moment
+            // to the next, and their successors go on with it.
+            let cancelled = random.once_in(2);
+            if cancelled {
+                drop(life);
             } else {
-                std::mem::forget(life)
+                std::mem::forget(life);
             }
-            actors[number] = Arc::new(actors[number].successor(&root));
+            actors[number] = Arc::new(actors[number].successor(&root, !cancelled));
             lives[number] = Some(Box::pin(Arc::clone(&actors[number]).live()));
             continue;
         }

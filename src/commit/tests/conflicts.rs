@@ -37,7 +37,7 @@ async fn compaction_when_its_files_are_gone_then_conflict() {
     let (f, g) = (keyed("f", 0, (1, 5)), keyed("g", 0, (3, 9)));
     commit(&table, added(&[f.clone(), g.clone()])).await.unwrap();
     commit(&table, compacted(&[f.clone(), g.clone()], &[keyed("h", 5, (1, 9))])).await.unwrap();
-    let text = refused(&table, compacted(&[g.clone()], &[keyed("i", 5, (10, 12))])).await;
+    let text = refused(&table, compacted(std::slice::from_ref(&g), &[keyed("i", 5, (10, 12))])).await;
     assert!(text.contains("file g") && text.contains("run the statement again"), "{text}");
     refused(&table, compacted(&[keyed("f", 1, (1, 5))], &[])).await;
     refused(&table, CommitMessage { deleted_files: vec![f], ..added(&[]) }).await;
@@ -108,7 +108,7 @@ async fn commit_when_rows_of_a_file_were_deleted_meanwhile_then_conflict() {
     let outcome = commit(&table, marked(&[vectors("v1", &["f"])], &[])).await.unwrap();
     assert_eq!(outcome.snapshot().unwrap().commit_kind, CommitKind::Overwrite, "readers of streams must not take it");
     // Nobody who does not know of v1 may replace f or mark rows of it.
-    refused(&table, compacted(&[f.clone()], &[file("h", 9)])).await;
+    refused(&table, compacted(std::slice::from_ref(&f), &[file("h", 9)])).await;
     refused(&table, CommitMessage { deleted_files: vec![f.clone()], ..added(&[file("h", 8)]) }).await;
     refused(&table, marked(&[vectors("v2", &["f"])], &[])).await;
     commit(&table, marked(&[vectors("v3", &["f", "g"])], &[vectors("v1", &["f"])])).await.unwrap();
@@ -190,7 +190,7 @@ async fn columns_when_rows_are_gone_or_written_by_others_then_conflict() {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
     let merged = DataFileMeta { first_row_id: Some(0), ..file("m", 20) };
     let gone = |name: &str, first| DataFileMeta { first_row_id: Some(first), ..file(name, 10) };
-    refused(&table, compacted(&[gone("f", 0), gone("g", 10)], &[merged.clone()])).await;
+    refused(&table, compacted(&[gone("f", 0), gone("g", 10)], std::slice::from_ref(&merged))).await;
     let before =
         [gone("f", 0), gone("g", 10), column("b1", 0, 10, "b"), column("c1", 0, 10, "c"), column("b2", 10, 10, "b")];
     refused(&table, compacted(&[gone("f", 3)], &[])).await;

@@ -1,4 +1,5 @@
-//! What a commit costs, and that it stays so: run by hand, `cargo test --release .. -- --ignored figures --nocapture`.
+//! What a commit costs, and that it stays so. For figures: `TIDELAKE_COMMITS=10000 cargo test --release --features cli --lib
+//! figures -- --nocapture`.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -35,13 +36,12 @@ fn median(times: &[Duration]) -> Duration {
 }
 
 #[tokio::test]
-#[ignore = "takes minutes"]
-async fn figures_when_many_commits_then_each_as_cheap() {
+async fn figures_when_many_commits_then_manifests_stay_merged() {
     let folder = tempfile::tempdir().unwrap();
     let root = crate::store::open_store(folder.path().to_str().unwrap()).unwrap();
     create(&root, &Shape { keys: &["a"], options: &[("bucket", "1"), ("write-only", "true")], ..APPEND }).await;
     let table = open(&root).await;
-    let commits = std::env::var("TIDELAKE_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    let commits = std::env::var("TIDELAKE_COMMITS").ok().and_then(|text| text.parse().ok()).unwrap_or(120_usize);
     let mut times = Vec::with_capacity(commits);
     for i in 0..commits {
         let name = format!("data-{}-0.parquet", uuid::Uuid::new_v4());
@@ -56,6 +56,11 @@ async fn figures_when_many_commits_then_each_as_cheap() {
             println!("{from}..{to}: median {:?}, mean {mean:?}, most {:?}", median(times), times.iter().max().unwrap());
         }
     }
+    let latest = table.snapshot(None).await.unwrap().unwrap();
+    assert_eq!(latest.id as usize, commits);
+    // `manifest.merge-min-count` of them are merged into one.
+    let manifests = Box::pin(crate::plan::live::all_manifests(&table, &latest)).await.unwrap();
+    assert!(manifests.len() <= 31);
     let cold = open(&root).await;
     let started = Instant::now();
     commit(&cold, added(&[keyed("last", 0, (1, 2))])).await.unwrap();

@@ -200,7 +200,7 @@ async fn commit_when_appending_then_snapshots_like_those_of_java() {
 async fn commit_when_message_adds_and_compacts_then_two_snapshots() {
     let table = table(&Shape { keys: &["a"], options: &[("bucket", "1")], ..APPEND }).await;
     let (old, new, top) = (keyed("old", 0, (1, 5)), keyed("new", 0, (3, 9)), keyed("top", 5, (1, 9)));
-    commit(&table, added(&[old.clone()])).await.unwrap();
+    commit(&table, added(std::slice::from_ref(&old))).await.unwrap();
     let message = CommitMessage { new_files: vec![new.clone()], ..compacted(&[old, new], &[top]) };
     let committable = Committable {
         properties: BTreeMap::from([("k".to_owned(), "v".to_owned())]),

@@ -57,3 +57,40 @@ async fn abort_when_called_then_only_what_nobody_refers_to() {
     }
     assert_eq!(left, ["old", "moved", "committed"]);
 }
+
+#[tokio::test]
+async fn commit_when_a_successor_did_it_meanwhile_then_done_once() {
+    let table = table(&APPEND).await;
+    let message = |name: &str| vec![added(&[file(name, 1)])];
+    let job = || TableCommit::new(Arc::clone(&table), "job").unwrap();
+    let data = |name: &str| table.files().data_path("", 0, name, None).unwrap();
+    table.files().create(&data("old"), "x").await.unwrap();
+    let zombie = job();
+    assert_eq!(zombie.filter_committed(vec![Committable::new(1, message("old"))]).await.unwrap().len(), 1);
+    let successor = job();
+    successor.commit(Committable::new(1, message("new"))).await.unwrap();
+    successor.commit(Committable::new(2, message("next"))).await.unwrap();
+    let outcome = zombie.commit(Committable::new(1, message("old"))).await.unwrap();
+    assert_eq!(outcome.snapshot().unwrap().id, 1, "that of the successor");
+    assert_eq!(live(&table).await, ["new", "next"]);
+}
+
+#[tokio::test]
+async fn commit_when_snapshots_were_rolled_back_then_their_ids_come_again() {
+    let table = table(&APPEND).await;
+    let reader = open(table.files().root()).await;
+    let job = committer(&table);
+    for name in ["f1", "f2", "f3"] {
+        job.commit(Committable::batch(vec![added(&[file(name, 1)])])).await.unwrap();
+    }
+    assert_eq!(live(&reader).await, ["f1", "f2", "f3"]);
+    let files = table.files();
+    files.overwrite(&files.snapshot_dir().join("LATEST"), "1").await.unwrap();
+    for id in [3, 2] {
+        files.delete(&files.snapshot_path(id)).await.unwrap();
+    }
+    let outcome = job.commit(Committable::batch(vec![added(&[file("g2", 1)])])).await.unwrap();
+    assert_eq!((outcome.snapshot().unwrap().id, outcome.snapshot().unwrap().total_record_count), (2, 2));
+    assert_eq!(live(&reader).await, ["f1", "g2"]);
+    assert_eq!(live(&table).await, ["f1", "g2"]);
+}

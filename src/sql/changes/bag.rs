@@ -152,7 +152,7 @@ impl Step {
                 Self::Cancel(mut bag, mut after) => match after.try_next().await? {
                     Some(batch) => {
                         let fresh = bag.cancel(&batch)?;
-                        let batch = output.batch(fresh.columns().to_vec(), fresh.num_rows(), INSERT)?;
+                        let batch = output.batch(fresh.columns(), fresh.num_rows(), INSERT)?;
                         return Ok(Some((batch, Self::Cancel(bag, after))));
                     }
                     None => Self::Drain(bag),
@@ -161,7 +161,7 @@ impl Step {
                 Self::Drain(mut bag) => {
                     let left = bag.drain(batch_size)?;
                     let rows = left.first().map_or(0, arrow::array::Array::len);
-                    return Ok(Some((output.batch(left, rows, DELETE)?, Self::Drain(bag))));
+                    return Ok(Some((output.batch(&left, rows, DELETE)?, Self::Drain(bag))));
                 }
             }
         }
@@ -235,7 +235,7 @@ struct Output {
 }
 
 impl Output {
-    fn batch(&self, columns: Vec<ArrayRef>, rows: usize, kind: i8) -> Result<RecordBatch> {
+    fn batch(&self, columns: &[ArrayRef], rows: usize, kind: i8) -> Result<RecordBatch> {
         let mut wanted: Vec<ArrayRef> =
             self.wanted.iter().filter_map(|&column| columns.get(column).map(Arc::clone)).collect();
         wanted.push(Arc::new(Int8Array::from_value(kind, rows)));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
+use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 use super::create::NewlyCreated;
+use super::not_null;
 use super::show::values_of;
 use super::statement::Insert;
 use super::target::LakeTarget;
@@ -136,7 +137,8 @@ impl LakeSession {
         self.refresh_views(&statement(query.clone())).await?;
         let current = self.current();
         typed_items(&mut query.body, &to.types);
-        if let Some(rows) = values_mut(&mut query) {
+        let not_null_inside = to.types.iter().any(|data_type| not_null::has_not_null(&data_type.to_arrow()));
+        if let Some(rows) = values_mut(&mut query).filter(|_| !not_null_inside) {
             for row in rows {
                 for (_, constant, _) in &to.fixed {
                     row.content.push(expression(constant)?);
@@ -172,10 +174,9 @@ impl LakeSession {
                     target.get_column_default(name).cloned().unwrap_or(Expr::Literal(ScalarValue::Null, None))
                 }
             };
-        let row = schema
-            .fields()
-            .iter()
-            .map(|field| Ok(value(field.name()).cast_to(field.data_type(), source.schema())?.alias(field.name())));
+        let row = schema.fields().iter().map(|field| {
+            Ok(not_null::cast_exactly(value(field.name()), field.data_type(), source.schema())?.alias(field.name()))
+        });
         let row = row.collect::<Result<Vec<Expr>>>()?;
         let source = LogicalPlanBuilder::from(source).project(row)?.build()?;
         let op = WriteOp::Insert(if to.overwrite { InsertOp::Overwrite } else { InsertOp::Append });

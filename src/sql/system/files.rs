@@ -256,7 +256,7 @@ fn paths(table: &Table, files: &[&PlannedFile]) -> Result<ArrayRef> {
             Some(folder) => folder,
             None => {
                 let folder = table.files().bucket_dir(&file.partition.path, file.file.bucket())?;
-                folders.entry(key).or_insert(table.files().location_of(&folder))
+                folders.entry(key).or_insert_with(|| table.files().location_of(&folder))
             }
         };
         path.clear();

@@ -24,7 +24,9 @@ pub(super) struct ManifestRows {
 impl ManifestRows {
     async fn batch(&self, wanted: &Wanted) -> Result<arrow::array::RecordBatch> {
         let metas = match &self.snapshot {
-            Some(snapshot) => live::all_manifests(&self.table, snapshot).await.map_err(|error| self.table.at(error))?,
+            Some(snapshot) => {
+                Box::pin(live::all_manifests(&self.table, snapshot)).await.map_err(|error| self.table.at(error))?
+            }
             None => Vec::new(),
         };
         let partition = self.table.schema().partition_fields();
@@ -74,6 +76,6 @@ impl RowSource for ManifestRows {
     }
 
     fn rows(self: Arc<Self>, wanted: Wanted) -> RowStream {
-        futures::stream::once(async move { self.batch(&wanted).await }).boxed()
+        futures::stream::once(async move { Box::pin(self.batch(&wanted)).await }).boxed()
     }
 }

@@ -6,7 +6,9 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`, `plan`, `commit`.
 
+pub mod automatic_tags;
 pub mod branches;
 pub mod consumers;
+pub mod health;
 pub mod rollback;
 pub mod tags;

@@ -136,7 +136,7 @@ pub async fn expire_tags(
     expired.await.map_err(|error: Error| table.at(error))
 }
 
-fn tag(table: &Table, name: &str, snapshot: &Snapshot, retention: Retention) -> Result<Tag> {
+pub(super) fn tag(table: &Table, name: &str, snapshot: &Snapshot, retention: Retention) -> Result<Tag> {
     let retained = match retention.retained {
         Some(retained) => Some(retained),
         None => table.settings().value::<Duration>("tag.default-time-retained")?,

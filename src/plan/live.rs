@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::manifests::{Planner, read_index_manifest, read_manifest_list};
+use super::manifests::{DELETE, Planner, read_index_manifest, read_manifest_list};
 pub use super::partition::PartitionPredicate;
 use super::{PlannedFile, ScanRequest};
 use crate::error::Result;
@@ -61,4 +61,19 @@ pub async fn index_entries(table: &Table, snapshot: &Snapshot) -> Result<Arc<Vec
         Some(name) => read_index_manifest(table, name).await,
         None => Ok(Arc::default()),
     }
+}
+
+/// When the first of the files that `snapshot` added was made, in milliseconds of its writer's wall clock.
+///
+/// # Errors
+/// Errors of the store and of the files' bytes name the file.
+pub async fn first_creation(table: &Arc<Table>, snapshot: &Snapshot) -> Result<Option<i64>> {
+    let metas = read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size).await?;
+    let everything = ScanRequest::everything(table, Level0::Merge);
+    let decoded = Planner::try_new(table, &everything)?.read_manifests(&metas).await?;
+    let made = decoded.iter().flat_map(|decoded| {
+        let entries = decoded.entries();
+        (0..entries.len()).filter(|row| entries.kind[*row] != DELETE).map(|row| entries.creation_time[row])
+    });
+    Ok(made.filter(|time| *time != i64::MIN).min())
 }

@@ -73,6 +73,13 @@ pub(super) struct Decoded {
     whole: bool,
 }
 
+impl Decoded {
+    /// The entries.
+    pub(super) fn entries(&self) -> &ManifestEntries {
+        &self.entries
+    }
+}
+
 impl<'a> Planner<'a> {
     pub(super) fn try_new(table: &'a Arc<Table>, request: &'a ScanRequest) -> Result<Self> {
         let schema = Arc::clone(table.schema());
@@ -282,7 +289,7 @@ impl<'a> Planner<'a> {
                     continue;
                 }
                 if (level0_hidden && entries.level[row] == 0)
-                    || (self.request.top_level_only && entries.level[row] != self.options.num_levels - 1)
+                    || !self.request.levels.has(entries.level[row], self.options.num_levels)
                 {
                     self.counters.skipped_by_level += 1;
                     continue;
@@ -628,7 +635,7 @@ pub(crate) async fn read_manifest_list(table: &Table, name: &str, size: Option<i
     Ok(table.caches().decoded(table.files().key(&path, size), load).await?.value)
 }
 
-const DELETE: u8 = 1;
+pub(super) const DELETE: u8 = 1;
 
 /// Partition, bucket and name of a data file.
 type FileName = (Arc<[u8]>, i32, String);

@@ -15,6 +15,7 @@
 
 mod bucket;
 mod columns;
+pub mod feed;
 mod file_index;
 mod incremental;
 pub mod live;
@@ -33,6 +34,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use roaring::RoaringBitmap;
 
 pub use columns::ColumnGroup;
+pub use feed::{ChangeFeed, FeedStep};
 pub use file_index::{IndexFilter, IndexPruning};
 pub use incremental::{plan_changes, without_shared};
 pub use manifests::plan_scan;
@@ -58,8 +60,8 @@ pub struct ScanRequest {
     pub filters: Vec<Arc<dyn PhysicalExpr>>,
     /// Which level-0 files of deletion-vector and first-row tables are read.
     pub level0: Level0,
-    /// Only files of the highest level (`t$ro`).
-    pub top_level_only: bool,
+    /// The levels whose files are read (`t$ro`).
+    pub levels: Levels,
     /// Whether the rows are given with their ids, which a file's place among the others tells: every file of a table
     /// without keys then becomes a column group.
     pub row_ids: bool,
@@ -69,6 +71,29 @@ pub struct ScanRequest {
     pub except: Option<Arc<HashSet<Vec<ScalarValue>>>>,
 }
 
+/// The levels of a key table whose files are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Levels {
+    /// All.
+    #[default]
+    All,
+    /// Those above level 0.
+    AboveZero,
+    /// The highest one.
+    Highest,
+}
+
+impl Levels {
+    /// Whether `level` is one of them, of a table of `levels` levels.
+    fn has(self, level: i32, levels: i32) -> bool {
+        match self {
+            Self::All => true,
+            Self::AboveZero => level > 0,
+            Self::Highest => level == levels - 1,
+        }
+    }
+}
+
 impl ScanRequest {
     /// All rows of `table`.
     pub fn everything(table: &Table, level0: Level0) -> Self {
@@ -76,7 +101,7 @@ impl ScanRequest {
             schema: arrow_schema(&table.schema().fields),
             filters: Vec::new(),
             level0,
-            top_level_only: false,
+            levels: Levels::All,
             row_ids: false,
             created_since: None,
             except: None,

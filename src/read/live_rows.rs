@@ -109,3 +109,21 @@ impl LiveRows {
 
 /// Shared live rows.
 pub type LiveRowsRef = Arc<LiveRows>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_when_rows_are_taken_away_then_the_others_in_the_simplest_form() {
+        let some = |bits: &[bool]| FileRows::Some(BooleanBuffer::from(bits.to_vec()));
+        let (a, b) = (some(&[true, true, false]), some(&[true, false, false]));
+        assert_eq!(FileRows::All.without(&FileRows::None), FileRows::All);
+        assert_eq!(FileRows::All.without(&FileRows::All), FileRows::None);
+        assert_eq!(FileRows::None.without(&a), FileRows::None);
+        assert_eq!(FileRows::All.without(&a), some(&[false, false, true]));
+        assert_eq!(a.without(&b), some(&[false, true, false]));
+        assert_eq!(b.without(&a), FileRows::None);
+        assert_eq!(a.without(&FileRows::None), a);
+    }
+}

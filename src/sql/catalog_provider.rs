@@ -204,6 +204,11 @@ impl LakeSchema {
         &self.shared.caches
     }
 
+    /// What is out of order in the tables of this database.
+    pub(crate) fn health(&self) -> SystemTable {
+        system::database_health(self.database.clone(), &self.shared.catalog, &self.shared.caches)
+    }
+
     /// The table that `name` means, read with `options` over its own.
     pub(crate) async fn open(
         &self,

@@ -47,6 +47,7 @@ mod zone;
 mod tests;
 
 pub use catalog_provider::{LakeCatalog, LakeSchema};
+pub use changes::LakeChanges;
 pub use factory::LakeTableFactory;
 pub use provider::LakeTable;
 pub use scan::LakeScanExec;

@@ -5,7 +5,7 @@
 //!   catalog they are errors: the engine would drop them and give today's rows.
 //! * Flink's casts, functions and field accesses take the engine's form.
 //!
-//! Imports the parser's tree, `options`, `functions`, `hints`, `types` and `zone`.
+//! Imports the parser's tree, `options`, `functions`, `hints`, `system`, `types` and `zone`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -17,8 +17,8 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableVersion, Value, VisitMut, VisitorMut,
 };
 
-use super::functions::rewrites;
-use super::{constructors, hints, types, zone};
+use super::functions::{health, rewrites};
+use super::{constructors, hints, system, types, zone};
 use crate::error::{Error, Result};
 use crate::options;
 use crate::spec::types::{DataType, MAX_LENGTH, TypeKind};
@@ -108,6 +108,13 @@ impl Relations<'_> {
 
     fn table(&mut self, factor: &mut TableFactor) -> Result<()> {
         let TableFactor::Table { name, alias, args, version, .. } = factor else { return Ok(()) };
+        if args.is_some()
+            && let Some([database, function]) = idents(name).as_deref()
+            && normalized(database) == system::DATABASE
+        {
+            // The engine takes the first part for the function's name.
+            *name = ObjectName::from(vec![Ident::new(health::of_system(&normalized(function))?)]);
+        }
         let Some(clause) = version.take() else { return Ok(()) };
         let shown = name.to_string();
         let refused = |why: &str| {

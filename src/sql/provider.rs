@@ -24,7 +24,7 @@ use super::write::Insert;
 use super::zone;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
-use crate::plan::{ScanRequest, plan_scan};
+use crate::plan::{Levels, ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
 use crate::table::{Changes, ReadFrom, Table, create_statement};
@@ -94,9 +94,8 @@ impl LakeTable {
         }
     }
 
-    /// Only what compaction has brought to the highest level (`t$ro`): nothing is merged. With deletion vectors the levels
-    /// below hold rows that the vectors of the highest one make room for, so that only level 0 is left out
-    /// (`spec/observed.md`, Reading). A table without keys is read whole.
+    /// Only what compaction has brought to the highest level (`t$ro`), or above level 0 with deletion vectors: nothing is merged.
+    /// A table without keys is read whole.
     pub(crate) fn read_optimized(self) -> Self {
         Self { read_optimized: true, constraints: Constraints::default(), ..self }
     }
@@ -138,6 +137,16 @@ impl LakeTable {
     /// The table behind.
     pub fn table(&self) -> &Arc<Table> {
         &self.state.table
+    }
+
+    /// The levels that are read. With deletion vectors the levels below hold rows that the vectors of the highest one make room
+    /// for (`spec/observed.md`, Reading).
+    fn levels(&self) -> Levels {
+        match self.read_optimized && self.table().schema().has_primary_key() {
+            false => Levels::All,
+            true if self.table().settings().deletion_vectors_enabled => Levels::AboveZero,
+            true => Levels::Highest,
+        }
     }
 
     /// What a query reads of the table and of the other branch.
@@ -194,7 +203,7 @@ impl LakeTable {
         }
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let columns = projection.map_or(all.as_slice(), Vec::as_slice);
-        let asked = ChangesAsked { state, columns, filters, sequence: false, ordered: false };
+        let asked = ChangesAsked { state, columns, filters, sequence: false, ordered: false, levels: Levels::All };
         let rows = Box::pin(changed_rows(self.table(), changes, &asked)).await?;
         // A limit must not count the rows that are left out here: the engine's own limit stands above.
         without_retracts(rows)
@@ -274,10 +283,8 @@ impl TableProvider for LakeTable {
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: if self.read_optimized { Level0::Skip } else { options.scan.level0 },
-            top_level_only: self.read_optimized
-                && self.table().schema().has_primary_key()
-                && !opened.deletion_vectors_enabled,
+            level0: options.scan.level0,
+            levels: self.levels(),
             row_ids: self.row_ids,
             created_since,
             except: None,

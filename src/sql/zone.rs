@@ -1,6 +1,6 @@
 //! The session's time zone, and texts read in it. Imports `error` and `table`.
 
-use chrono::{DateTime, FixedOffset, Offset, TimeZone};
+use chrono::{DateTime, FixedOffset, NaiveDateTime, Offset, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
@@ -80,6 +80,16 @@ pub(crate) fn wall_clock(millis: i64, zone: &str) -> Result<i64> {
         None => return Err(Error::invalid(format!("'{zone}' is not a time zone"))),
     };
     Ok(millis.saturating_add(i64::from(offset) * 1000))
+}
+
+/// What a wall clock in `zone` shows at `instant`.
+///
+/// # Errors
+/// When there is no such zone.
+pub(crate) fn local_time(instant: DateTime<Utc>, zone: &str) -> Result<NaiveDateTime> {
+    let shown = wall_clock(instant.timestamp_millis(), zone)?;
+    let below = TimeDelta::nanoseconds(i64::from(instant.timestamp_subsec_nanos() % 1_000_000));
+    Ok(DateTime::from_timestamp_millis(shown).unwrap_or(instant).naive_utc() + below)
 }
 
 /// The instant at which a wall clock in `zone` shows `millis`, the inverse of [`wall_clock`].

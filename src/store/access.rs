@@ -5,7 +5,7 @@
 //! May import: `error`, `store::{files, location}`.
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
 
@@ -122,6 +122,18 @@ impl TableFiles {
     /// Io when the store failed.
     pub async fn list_all(&self, folder: &Path) -> Result<Vec<ObjectMeta>> {
         match self.store().list(Some(folder)).try_collect().await {
+            Ok(files) => Ok(files),
+            Err(error) if is_missing(&error) => Ok(Vec::new()),
+            Err(error) => Err(self.error(folder, error)),
+        }
+    }
+
+    /// As many files below a folder, whichever come first.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn list_some(&self, folder: &Path, count: usize) -> Result<Vec<ObjectMeta>> {
+        match self.store().list(Some(folder)).take(count).try_collect().await {
             Ok(files) => Ok(files),
             Err(error) if is_missing(&error) => Ok(Vec::new()),
             Err(error) => Err(self.error(folder, error)),

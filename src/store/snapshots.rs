@@ -353,6 +353,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn at_watermark_when_some_have_none_then_the_first_that_reached_it() {
+        let root = memory("t");
+        let marks = [None, Some(i64::MIN), Some(10), None, Some(20), Some(20), Some(30), None];
+        for (id, mark) in (1..).zip(marks) {
+            let mut text = snapshot_json(id, id * 1000);
+            if let Some(mark) = mark {
+                text = text.replacen('{', &format!("{{\"watermark\":{mark},"), 1);
+            }
+            put(&root, &format!("snapshot/snapshot-{id}"), text).await;
+        }
+        let snapshots = open(&root);
+        for (watermark, id) in [(i64::MIN + 1, 3), (10, 3), (11, 5), (20, 5), (21, 7), (30, 7)] {
+            let found = snapshots.at_watermark(watermark).await.unwrap();
+            assert_eq!(found.map(|snapshot| snapshot.id), Some(id), "{watermark}");
+        }
+        assert!(snapshots.at_watermark(31).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn at_or_after_when_times_grow_then_the_first_not_earlier() {
+        let snapshots = open(&table(&[3, 5, 6], &[]).await);
+        for (millis, id) in [(i64::MIN, Some(3)), (3000, Some(3)), (3001, Some(5)), (6000, Some(6)), (6001, None)] {
+            let found = snapshots.at_or_after(millis).await.unwrap();
+            assert_eq!(found.map(|snapshot| snapshot.id), id, "{millis}");
+        }
+    }
+
+    #[tokio::test]
     async fn latest_when_hint_is_a_little_behind_then_not_listed() {
         let ids: Vec<i64> = (1..=20).collect();
         for (hint, listed) in [("20", false), ("18", false), ("15", false), ("3", true)] {
@@ -368,6 +396,25 @@ mod tests {
             assert_eq!(snapshots.latest_id().await.unwrap(), Some(20));
             assert_eq!(lists.load(std::sync::atomic::Ordering::SeqCst), listed, "{hint}");
         }
+    }
+
+    #[tokio::test]
+    async fn create_delete_and_hints_when_called_then_the_files_say_so() {
+        let root = table(&[1, 2], &[]).await;
+        let snapshots = open(&root);
+        let first = snapshots.snapshot(1).await.unwrap();
+        assert!(!snapshots.create(&first).await.unwrap());
+        snapshots.delete(1).await.unwrap();
+        snapshots.delete(1).await.unwrap();
+        assert_eq!(snapshots.ids().await.unwrap(), [2]);
+        assert!(snapshots.create(&first).await.unwrap());
+        assert_eq!(*snapshots.snapshot(1).await.unwrap(), *first);
+        snapshots.hint_latest(Some(1)).await.unwrap();
+        // A hint that something follows is not believed.
+        assert_eq!(snapshots.latest_id().await.unwrap(), Some(2));
+        snapshots.hint_latest(None).await.unwrap();
+        snapshots.hint_earliest(Some(1)).await.unwrap();
+        assert_eq!(snapshots.earliest_id().await.unwrap(), Some(1));
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 pub use alter::alter;
-pub(crate) use auto_tags::is_automatic_tag;
+pub(crate) use auto_tags::{Periods, is_automatic_tag};
 pub use change::{ColumnPosition, NewTable, SchemaChange};
 pub use create_statement::create_statement;
 pub use descriptor::TableDescriptor;

@@ -347,3 +347,140 @@ fn difference(before: Option<&Snapshot>, after: &Snapshot) -> Changes {
     }
     Changes::Between { before: before.map(|snapshot| Arc::new(snapshot.clone())), after: Arc::new(after.clone()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::store::StoreLocation;
+    use crate::store::testing::{memory, put, schema_json, snapshot_json};
+    use crate::table::{Identifier, timestamp_millis};
+
+    /// Snapshots 3 to 6, the changelogs of 1 and 2, and tags of 2, 4 and 6.
+    async fn history() -> StoreLocation {
+        let root = memory("wh/db.db/t");
+        put(&root, "schema/schema-0", schema_json(0, &["a"])).await;
+        for id in 1..=6 {
+            let folder = if id < 3 { "changelog/changelog" } else { "snapshot/snapshot" };
+            put(&root, &format!("{folder}-{id}"), snapshot_json(id, id * 1000)).await;
+        }
+        for (name, id) in [("two", 2), ("2024-01-01", 4), ("2024-01-02", 6), ("5", 5)] {
+            put(&root, &format!("tag/tag-{name}"), snapshot_json(id, id * 1000)).await;
+        }
+        root
+    }
+
+    /// What a read with `options` is of, as text.
+    async fn read(root: &StoreLocation, options: &[(&str, &str)]) -> String {
+        let options: BTreeMap<String, String> =
+            options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let table = match Table::open(root.clone(), Identifier::new("db", "t"), Arc::default(), options).await {
+            Ok(table) => table,
+            Err(error) => return error.message().to_owned(),
+        };
+        let id = |snapshot: &Option<Arc<Snapshot>>| snapshot.as_ref().map_or(0, |snapshot| snapshot.id);
+        match table.read_from(&table.settings().scan, &|text| timestamp_millis(text, &chrono::Utc)).await {
+            Err(error) => error.message().to_owned(),
+            Ok(ReadFrom::State { snapshot, created_since: None }) => format!("state {}", id(&snapshot)),
+            Ok(ReadFrom::State { snapshot, created_since: Some(time) }) => {
+                format!("state {} since {time}", id(&snapshot))
+            }
+            Ok(ReadFrom::Changes(Changes::Nothing)) => "nothing".to_owned(),
+            Ok(ReadFrom::Changes(Changes::Made { after, until, by })) => format!("{by:?} {after}..{until}"),
+            Ok(ReadFrom::Changes(Changes::Between { before, after })) => format!("{} -> {}", id(&before), after.id),
+        }
+    }
+
+    #[tokio::test]
+    async fn read_from_when_a_state_is_asked_for_then_its_snapshot() {
+        let root = history().await;
+        for (options, expected) in [
+            (&[][..], "state 6"),
+            (&[("scan.snapshot-id", "4")], "state 4"),
+            (&[("scan.tag-name", "two")], "state 2"),
+            (&[("scan.version", "5")], "state 5"),
+            (&[("scan.version", "3")], "state 3"),
+            (&[("scan.timestamp-millis", "4999")], "state 4"),
+            (&[("scan.timestamp", "1970-01-01 00:00:05")], "state 5"),
+            (&[("scan.creation-time-millis", "4000")], "state 4"),
+            (&[("scan.creation-time-millis", "9000")], "state 6 since 9000"),
+            (&[("scan.creation-time-millis", "1000")], "state 6 since 1000"),
+            (&[("scan.file-creation-time-millis", "7")], "state 6 since 7"),
+            (&[("scan.mode", "latest")], "state 6"),
+            (&[("scan.mode", "latest-delta")], "AnyDelta 5..6"),
+            (&[("scan.mode", "compacted-full")], "state 6"),
+        ] {
+            assert_eq!(read(&root, options).await, expected, "{options:?}");
+        }
+        let error = read(&root, &[("scan.snapshot-id", "2")]).await;
+        assert!(error.starts_with("snapshot 2 has expired") && error.ends_with("; tag two keeps it"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn read_from_when_changes_are_asked_for_then_their_range() {
+        let root = history().await;
+        let between = |range: &'static str| [("incremental-between", range)];
+        for (range, expected) in [
+            ("3,6", "Delta 3..6"),
+            ("0,6", "Delta 0..6"),
+            ("2,2", "nothing"),
+            ("two,2024-01-01", "2 -> 4"),
+            ("two,two", "nothing"),
+            ("2,5", "Delta 2..5"),
+        ] {
+            assert_eq!(read(&root, &between(range)).await, expected, "{range}");
+        }
+        for (range, error) in [
+            ("6,3", "snapshot 6 is later than snapshot 3"),
+            ("3,7", "snapshot 7 does not exist"),
+            ("2024-01-01,two", "tag 2024-01-01 (snapshot 4) is later than tag two (snapshot 2)"),
+            ("two,six", "tag six does not exist"),
+            ("two,6", "incremental-between takes two snapshot ids or two tags: two is a tag, 6 is none"),
+        ] {
+            let found = read(&root, &between(range)).await;
+            assert!(found.starts_with(error), "{range}: {found}");
+        }
+        let mode = |range, mode| [("incremental-between", range), ("incremental-between-scan-mode", mode)];
+        assert_eq!(read(&root, &mode("3,6", "diff")).await, "3 -> 6");
+        assert_eq!(read(&root, &mode("0,6", "diff")).await, "0 -> 6");
+        assert_eq!(read(&root, &mode("2,6", "diff")).await, "2 -> 6");
+        assert_eq!(read(&root, &mode("3,6", "changelog")).await, "Changelog 3..6");
+        assert_eq!(read(&root, &mode("two,2024-01-01", "delta")).await, "Delta 2..4");
+        assert!(read(&root, &mode("1,6", "diff")).await.starts_with("snapshot 1 has expired"));
+        let to_ids = [("incremental-between", "two,2024-01-01"), ("incremental-between-tag-to-snapshot", "true")];
+        assert_eq!(read(&root, &to_ids).await, "Delta 2..4");
+    }
+
+    #[tokio::test]
+    async fn read_from_when_the_range_is_of_times_then_snapshots_that_were_there() {
+        let root = history().await;
+        let times = |range: &'static str| [("incremental-between-timestamp", range)];
+        for (range, expected) in [
+            ("3000,5999", "Delta 3..5"),
+            ("0,6000", "Delta 2..6"),
+            ("0,2999", "nothing"),
+            ("6001,9000", "nothing"),
+            ("4000,4500", "nothing"),
+            ("1970-01-01 00:00:04,1970-01-01 00:00:06", "Delta 4..6"),
+            ("5,4", "the range of incremental-between-timestamp ends before it begins"),
+        ] {
+            assert_eq!(read(&root, &times(range)).await, expected, "{range}");
+        }
+        let diff = [("incremental-between-timestamp", "0,6000"), ("incremental-between-scan-mode", "diff")];
+        assert!(read(&root, &diff).await.starts_with("the state at the start of the range has expired"));
+    }
+
+    #[tokio::test]
+    async fn read_from_when_an_automatic_tag_is_asked_for_then_since_the_one_before() {
+        let root = history().await;
+        let to = |tag: &'static str| [("incremental-to-auto-tag", tag)];
+        assert_eq!(read(&root, &to("2024-01-02")).await, "4 -> 6");
+        assert_eq!(read(&root, &to("2024-01-01")).await, "nothing");
+        assert_eq!(read(&root, &to("2024-01-03")).await, "nothing");
+        assert_eq!(
+            read(&root, &to("two")).await,
+            "tag two is not an automatic tag of this table: these are like 9999-99-99"
+        );
+    }
+}

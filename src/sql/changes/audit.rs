@@ -13,7 +13,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::binlog::BinlogExec;
-use super::{ChangesAsked, changed_rows, kind_text, state_rows};
+use super::{ChangesAsked, as_inserts, changed_rows, kind_text, state_rows};
+use crate::plan::{FeedStep, Levels};
 use crate::spec::types::{SEQUENCE_NUMBER, arrow_schema};
 use crate::sql::travel::TableState;
 use crate::table::{ReadFrom, Table};
@@ -35,6 +36,8 @@ pub(crate) struct ChangeTable {
     binlog: bool,
     sequence: bool,
     schema: SchemaRef,
+    /// What is read, whatever the options say.
+    fixed: Option<FeedStep>,
 }
 
 impl ChangeTable {
@@ -67,7 +70,7 @@ impl ChangeTable {
         } else {
             fields.extend(arrow_schema(&table.schema().fields).fields().iter().map(Arc::clone));
         }
-        Self { sequence, binlog, schema: Arc::new(Schema::new(fields)), state }
+        Self { sequence, binlog, schema: Arc::new(Schema::new(fields)), state, fixed: None }
     }
 
     /// How many columns come before the table's.
@@ -108,8 +111,13 @@ impl TableProvider for ChangeTable {
         _limit: Option<usize>,
     ) -> EngineResult<Arc<dyn ExecutionPlan>> {
         let table = &self.state.table;
-        let options = self.state.options(state)?;
-        let from = Box::pin(self.state.read_from(state, &options)).await?;
+        let (from, levels) = match &self.fixed {
+            Some(step) => (step.read.clone(), step.levels),
+            None => {
+                let options = self.state.options(state)?;
+                (Box::pin(self.state.read_from(state, &options)).await?, Levels::All)
+            }
+        };
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let wanted = projection.map_or(all.as_slice(), Vec::as_slice);
         // The columns of the table that are wanted, each once.
@@ -117,10 +125,12 @@ impl TableProvider for ChangeTable {
         columns.sort_unstable();
         columns.dedup();
         let ordered = self.binlog;
-        let asked = ChangesAsked { state, columns: &columns, filters, sequence: self.sequence, ordered };
+        let asked = ChangesAsked { state, columns: &columns, filters, sequence: self.sequence, ordered, levels };
         let rows = match &from {
             ReadFrom::State { snapshot, created_since } => {
-                Box::pin(state_rows(table, snapshot.clone(), *created_since, &asked)).await?
+                let rows = Box::pin(state_rows(table, snapshot.clone(), *created_since, &asked)).await?;
+                // A feed starts with what is there, not with what was deleted before.
+                if self.fixed.is_some() { as_inserts(rows)? } else { rows }
             }
             ReadFrom::Changes(changes) => Box::pin(changed_rows(table, changes, &asked)).await?,
         };
@@ -161,4 +171,42 @@ fn column_of(
         .map_err(|_| DataFusionError::Internal(format!("column {of_table} of the table is wanted and was not read")))?;
     let name = schema.field(position).name();
     Ok(Arc::new(datafusion::physical_expr::expressions::Column::new(name, position)))
+}
+
+/// The rows of one step of a [`ChangeFeed`](crate::plan::ChangeFeed), as `$audit_log` shows rows: `rowkind` and the columns of
+/// the table. Rows that a state holds are inserts.
+#[derive(Debug)]
+pub struct LakeChanges(ChangeTable);
+
+impl LakeChanges {
+    /// The rows of `step` of `table`.
+    pub fn new(table: Arc<Table>, step: FeedStep) -> Self {
+        let changes = ChangeTable::audit_log(TableState { table, named: None, pins: Arc::default() });
+        Self(ChangeTable { fixed: Some(step), ..changes })
+    }
+}
+
+#[async_trait]
+impl TableProvider for LakeChanges {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
+        self.0.scan(state, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> EngineResult<Vec<TableProviderFilterPushDown>> {
+        self.0.supports_filters_pushdown(filters)
+    }
 }

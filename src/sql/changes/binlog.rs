@@ -17,9 +17,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
-use super::{KIND_TEXTS, kinds};
+use super::KIND_TEXTS;
 use crate::error::{Error, Result};
-use crate::spec::types::SEQUENCE_NUMBER;
+use crate::spec::types::{SEQUENCE_NUMBER, VALUE_KIND};
 
 const UPDATE_BEFORE: i8 = 1;
 const UPDATE_AFTER: i8 = 2;
@@ -127,7 +127,8 @@ impl Packer {
             (None, Some(batch)) => batch.clone(),
             (None, None) => return Ok(RecordBatch::new_empty(Arc::clone(&self.schema))),
         };
-        let kinds = kinds(&batch)?;
+        let kinds = batch.column_by_name(VALUE_KIND).ok_or_else(|| Error::internal("rows without their kinds"))?;
+        let kinds = super::kinds(kinds)?;
         let kinds = kinds.as_primitive::<Int8Type>().values();
         let mut rows = kinds.len();
         if !at_end && kinds.last() == Some(&UPDATE_BEFORE) {
@@ -188,7 +189,6 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
-    use crate::spec::types::VALUE_KIND;
 
     fn packed(batches: &[&[(i32, i8)]]) -> Vec<String> {
         let element = Arc::new(Field::new("element", DataType::Int32, true));

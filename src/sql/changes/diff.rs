@@ -70,7 +70,8 @@ pub(super) async fn difference(
     let (earlier, later) = (Arc::new(earlier), Arc::new(later));
     let sides = Sides { table, request: &request, asked };
     if table.schema().has_primary_key() {
-        let before = sides.scan(&earlier, &later, SystemColumns::None).await?;
+        // Both sides tell kinds, so that what is resolved for one is known to the other.
+        let before = sides.scan(&earlier, &later, SystemColumns::Kinds { sequence: false }).await?;
         let after = sides.scan(&later, &earlier, SystemColumns::Kinds { sequence: asked.sequence }).await?;
         return by_key(table, before, after, asked);
     }
@@ -129,8 +130,7 @@ fn by_key(
     )?;
     let columns = schema.fields.len();
     let output = output_schema(&left, asked.columns, asked.sequence)?;
-    let key = schema.primary_keys.first().and_then(|name| schema.index_of(name)).unwrap_or(0);
-    DiffExec::try_new(Arc::new(joined), (columns, key), asked.columns.to_vec(), asked.sequence, output)
+    DiffExec::try_new(Arc::new(joined), columns, asked.columns.to_vec(), asked.sequence, output)
 }
 
 /// The wanted columns of `schema`, the kind, and the sequence number where it is wanted.
@@ -147,10 +147,8 @@ pub(super) fn output_schema(schema: &Schema, columns: &[usize], sequence: bool) 
 #[derive(Debug)]
 struct DiffExec {
     joined: Arc<dyn ExecutionPlan>,
-    /// How many columns each side has; the kind, and the sequence number, follow those after.
+    /// How many columns of the table each side has. The kind follows them, and after it the sequence number of the side after.
     columns: usize,
-    /// A column of the key.
-    key: usize,
     wanted: Vec<usize>,
     sequence: bool,
     schema: SchemaRef,
@@ -160,7 +158,7 @@ struct DiffExec {
 impl DiffExec {
     fn try_new(
         joined: Arc<dyn ExecutionPlan>,
-        (columns, key): (usize, usize),
+        columns: usize,
         wanted: Vec<usize>,
         sequence: bool,
         schema: SchemaRef,
@@ -173,7 +171,7 @@ impl DiffExec {
             joined.pipeline_behavior(),
             joined.boundedness(),
         );
-        Ok(Arc::new(Self { joined, columns, key, wanted, sequence, schema, properties: Arc::new(properties) }))
+        Ok(Arc::new(Self { joined, columns, wanted, sequence, schema, properties: Arc::new(properties) }))
     }
 }
 
@@ -202,8 +200,7 @@ impl ExecutionPlan for DiffExec {
     ) -> EngineResult<Arc<dyn ExecutionPlan>> {
         match <[_; 1]>::try_from(children) {
             Ok([joined]) => {
-                let sizes = (self.columns, self.key);
-                Self::try_new(joined, sizes, self.wanted.clone(), self.sequence, Arc::clone(&self.schema))
+                Self::try_new(joined, self.columns, self.wanted.clone(), self.sequence, Arc::clone(&self.schema))
             }
             Err(_) => internal_err!("DiffExec has one input"),
         }
@@ -224,7 +221,6 @@ impl ExecutionPlan for DiffExec {
         let differ = Differ {
             converter: Arc::new(RowConverter::new(types)?),
             columns: self.columns,
-            key: self.key,
             wanted: self.wanted.clone(),
             sequence: self.sequence,
             schema: Arc::clone(&self.schema),
@@ -235,11 +231,16 @@ impl ExecutionPlan for DiffExec {
     }
 }
 
+/// Where there is a row, and not one that retracts. A side that has no row for a key has no kind either.
+fn adds(kind: &ArrayRef) -> Result<Vec<bool>> {
+    let kind = kinds(kind)?;
+    let kind = kind.as_primitive::<Int8Type>();
+    Ok(kind.iter().map(|kind| matches!(kind, Some(INSERT | UPDATE_AFTER))).collect())
+}
+
 struct Differ {
     converter: Arc<RowConverter>,
     columns: usize,
-    /// A column of the key, which is NULL only where there is no row.
-    key: usize,
     wanted: Vec<usize>,
     sequence: bool,
     schema: SchemaRef,
@@ -247,24 +248,24 @@ struct Differ {
 
 impl Differ {
     fn differing(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let (before, after) = batch.columns().split_at(self.columns);
-        let kind = kinds(batch)?;
-        let kind = kind.as_primitive::<Int8Type>();
+        let (before, after) = batch.columns().split_at(self.columns + 1);
+        let (was, is) = (adds(&before[self.columns])?, adds(&after[self.columns])?);
+        let (before, kind) = (&before[..self.columns], kinds(&after[self.columns])?);
         let (before_rows, after_rows) =
             (self.converter.convert_columns(before)?, self.converter.convert_columns(&after[..self.columns])?);
         let (mut chosen, mut is_gone) = (Vec::new(), Vec::new());
         for row in 0..batch.num_rows() {
-            // The kind is there wherever there is a row after, the key wherever there is one before.
-            let gone = kind.is_null(row) || !matches!(kind.value(row), INSERT | UPDATE_AFTER);
-            let was = !before[self.key].is_null(row);
-            let same = was && before_rows.row(row) == after_rows.row(row);
-            if if gone { was } else { !same } {
+            let differs = match (was[row], is[row]) {
+                (true, true) => before_rows.row(row) != after_rows.row(row),
+                (was, is) => was != is,
+            };
+            if differs {
                 chosen.push(row as u32);
-                is_gone.push(gone);
+                is_gone.push(!is[row]);
             }
         }
         let (chosen, is_gone) = (UInt32Array::from(chosen), BooleanArray::from(is_gone));
-        let taken_kind = arrow::compute::take(kind, &chosen, None)?;
+        let taken_kind = arrow::compute::take(&kind, &chosen, None)?;
         let pick = |column: usize| -> Result<ArrayRef> {
             let before = arrow::compute::take(&before[column], &chosen, None)?;
             let after = arrow::compute::take(&after[column], &chosen, None)?;

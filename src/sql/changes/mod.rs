@@ -19,6 +19,7 @@ mod diff;
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, Result as EngineResult, ScalarValue};
@@ -30,14 +31,15 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
+pub use audit::LakeChanges;
 pub(crate) use audit::{AUDIT_LOG, BINLOG, ChangeTable};
 
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
 use super::travel::zone_of;
 use super::zone;
-use crate::error::{Error, Result};
-use crate::plan::{ScanRequest, plan_changes, plan_scan};
+use crate::error::Result;
+use crate::plan::{Levels, ScanRequest, plan_changes, plan_scan};
 use crate::spec::Snapshot;
 use crate::spec::types::{SEQUENCE_NUMBER, VALUE_KIND, arrow_schema};
 use crate::table::{Changes, Table};
@@ -55,6 +57,8 @@ pub(crate) struct ChangesAsked<'a> {
     pub(crate) sequence: bool,
     /// Whether the rows of a file must follow each other as they lie in it.
     pub(crate) ordered: bool,
+    /// The levels that a state is read of.
+    pub(crate) levels: Levels,
 }
 
 impl ChangesAsked<'_> {
@@ -98,6 +102,7 @@ pub(crate) async fn state_rows(
     asked: &ChangesAsked<'_>,
 ) -> EngineResult<Arc<dyn ExecutionPlan>> {
     let mut request = asked.request(table, |_| true)?;
+    request.levels = asked.levels;
     request.created_since = created_since.map(|since| zone::wall_clock(since, &zone_of(asked.state))).transpose()?;
     let plan = Box::pin(plan_scan(table, snapshot, &request)).await.map_err(|error| table.at(error))?;
     scan(table, plan, &request, asked).await
@@ -167,6 +172,15 @@ fn with_kinds(rows: Arc<dyn ExecutionPlan>, asked: &ChangesAsked<'_>) -> EngineR
 /// # Errors
 /// Internal when `rows` have no kinds.
 pub(crate) fn without_retracts(rows: Arc<dyn ExecutionPlan>) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    only_adds(rows, false)
+}
+
+/// The rows that are there, all of them as inserts.
+fn as_inserts(rows: Arc<dyn ExecutionPlan>) -> EngineResult<Arc<dyn ExecutionPlan>> {
+    only_adds(rows, true)
+}
+
+fn only_adds(rows: Arc<dyn ExecutionPlan>, with_kind: bool) -> EngineResult<Arc<dyn ExecutionPlan>> {
     let schema = rows.schema();
     let kind = col(VALUE_KIND, &schema)?;
     let is = |value: i8| -> Arc<dyn PhysicalExpr> {
@@ -178,8 +192,14 @@ pub(crate) fn without_retracts(rows: Arc<dyn ExecutionPlan>) -> EngineResult<Arc
     let exprs: Vec<ProjectionExpr> = schema
         .fields()
         .iter()
-        .filter(|field| field.name() != VALUE_KIND)
-        .map(|field| Ok(ProjectionExpr::new(col(field.name(), &schema)?, field.name().clone())))
+        .filter(|field| with_kind || field.name() != VALUE_KIND)
+        .map(|field| {
+            let expr = match field.name() == VALUE_KIND {
+                true => Arc::new(Literal::new(ScalarValue::Int8(Some(0)))),
+                false => col(field.name(), &schema)?,
+            };
+            Ok(ProjectionExpr::new(expr, field.name().clone()))
+        })
         .collect::<EngineResult<_>>()?;
     Ok(Arc::new(ProjectionExec::try_new(exprs, filtered)?))
 }
@@ -197,8 +217,7 @@ fn kind_text(schema: &arrow::datatypes::Schema) -> EngineResult<Arc<dyn Physical
     datafusion::physical_expr::expressions::case(Some(col(VALUE_KIND, schema)?), cases, Some(text(0)))
 }
 
-/// The kind's number in a batch of rows with kinds.
-fn kinds(batch: &arrow::array::RecordBatch) -> Result<arrow::array::ArrayRef> {
-    let column = batch.column_by_name(VALUE_KIND).ok_or_else(|| Error::internal("rows without their kinds"))?;
+/// A column of kinds as numbers.
+fn kinds(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(arrow::compute::cast(column, &DataType::Int8)?)
 }

@@ -120,7 +120,7 @@ fn open(session: &dyn Session, parts: &[String], options: BTreeMap<String, Strin
 }
 
 /// A constant as text.
-fn text(arg: &Expr) -> Option<String> {
+pub(super) fn text(arg: &Expr) -> Option<String> {
     let value = match arg {
         Expr::Literal(value, _) => value.clone(),
         Expr::Negative(inner) => return text(inner).map(|text| format!("-{text}")),

@@ -3,6 +3,7 @@
 mod binary;
 mod cardinality;
 mod collections;
+pub(crate) mod health;
 mod incremental;
 mod json_value;
 mod pattern;
@@ -22,6 +23,7 @@ pub(crate) fn register(context: &SessionContext) {
     for function in incremental::ALL {
         context.register_udtf(function.name, Arc::new(function));
     }
+    context.register_udtf(health::NAME, Arc::new(health::Health));
 }
 
 fn all() -> Vec<ScalarUDF> {

@@ -37,6 +37,5 @@ pub(super) const UNBUILT: &[(&str, &str)] = &[
     ("repair_earliest_snapshot", "the hint EARLIEST is checked against the files before it is used"),
     ("rescale", "use INSERT OVERWRITE after ALTER TABLE .. SET ('bucket' = ..)"),
     ("rewrite_file_index", "indexes are written with the data files"),
-    ("trigger_tag_automatic_creation", "use create_tag"),
     ("vector_search", "use ORDER BY over a distance"),
 ];

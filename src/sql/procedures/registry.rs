@@ -26,6 +26,7 @@ pub(super) const ALL: &[&dyn Procedure] = &[
     &rollback::RollbackToAsLatest,
     &rollback::RollbackToTimestamp,
     &rollback::RollbackToWatermark,
+    &tags::TriggerTagAutomaticCreation,
 ];
 
 /// The procedure called `name`, in any case.

@@ -6,7 +6,9 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 
 use super::{Argument, Kind, Procedure, TABLE, Values, success, text_column};
 use crate::error::Result;
+use crate::maintain::automatic_tags;
 use crate::maintain::tags::{self, Retention, TagTarget};
+use crate::sql::zone;
 
 const TAG: Argument = Argument::required("tag", Kind::Text).also(&["tag_name"]);
 const SNAPSHOT: Argument = Argument::optional("snapshot_id", Kind::Number).also(&["snapshot"]);
@@ -185,10 +187,30 @@ impl Procedure for ExpireTags {
         let older_than = values.optional_wall_clock("older_than")?;
         let zone = values.session().zone();
         let local = move |instant: DateTime<Utc>| -> NaiveDateTime {
-            let millis = instant.timestamp_millis();
-            let shown = crate::sql::zone::wall_clock(millis, &zone).unwrap_or(millis);
-            DateTime::from_timestamp_millis(shown).unwrap_or(instant).naive_utc()
+            zone::local_time(instant, &zone).unwrap_or_else(|_| instant.naive_utc())
         };
         text_column("expired_tags", tags::expire_tags(&table, now, older_than, &local).await?)
+    }
+}
+
+/// `trigger_tag_automatic_creation`
+pub(super) struct TriggerTagAutomaticCreation;
+
+#[async_trait]
+impl Procedure for TriggerTagAutomaticCreation {
+    fn name(&self) -> &'static str {
+        "trigger_tag_automatic_creation"
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        const { &[TABLE] }
+    }
+
+    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        let table = values.table().await?;
+        let session = values.session().zone();
+        let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(&session));
+        automatic_tags::create_due_tags(&table, Utc::now(), &clock).await?;
+        success()
     }
 }

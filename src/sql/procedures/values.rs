@@ -132,10 +132,7 @@ impl<'a> Values<'a> {
 
     /// What the session's wall clock shows at `instant`.
     pub(crate) fn wall_clock(&self, instant: DateTime<Utc>) -> Result<NaiveDateTime> {
-        let shown = zone::wall_clock(instant.timestamp_millis(), &self.session.zone())?;
-        let below = instant.timestamp_subsec_nanos() % 1_000_000;
-        let shown = DateTime::from_timestamp_millis(shown).unwrap_or(instant).naive_utc();
-        Ok(shown + chrono::Duration::nanoseconds(i64::from(below)))
+        zone::local_time(instant, &self.session.zone())
     }
 
     /// The table of argument `table`, in a lake catalog.

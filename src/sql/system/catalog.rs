@@ -9,18 +9,20 @@ use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringViewAr
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use futures::{StreamExt, TryStreamExt};
 
+use super::health;
 use super::partitions::sums;
 use super::table::{RowSource, RowStream, SystemTable, Wanted, unknown_column};
 use super::{NOT_NULL, NULLABLE, boolean, columns, long, text};
 use crate::catalog::{Catalog, TableLocation};
 use crate::error::{Error, Result};
+use crate::maintain::health::{Finding, Severity};
 use crate::options::nearest_of;
 use crate::plan::live::{LiveRequest, live_files};
 use crate::spec::TableSchema;
 use crate::spec::partition::partition_spec;
 use crate::sql::zone;
 use crate::store::{Caches, Schemas, TableFiles};
-use crate::table::ObjectName;
+use crate::table::{ObjectName, Table};
 
 /// The name of the database.
 pub(crate) const DATABASE: &str = "sys";
@@ -29,9 +31,10 @@ pub(crate) const DATABASE: &str = "sys";
 const CONCURRENCY: usize = 8;
 
 /// The tables of the database.
-const TABLES: [(&str, Kind); 4] = [
+const TABLES: [(&str, Kind); 5] = [
     ("all_table_options", Kind::TableOptions),
     ("catalog_options", Kind::CatalogOptions),
+    ("health", Kind::Health),
     ("partitions", Kind::Partitions),
     ("tables", Kind::Tables),
 ];
@@ -43,6 +46,7 @@ const ALIASES: [(&str, Kind); 2] = [("all_partitions", Kind::Partitions), ("all_
 enum Kind {
     TableOptions,
     CatalogOptions,
+    Health,
     Partitions,
     Tables,
 }
@@ -70,6 +74,7 @@ pub(crate) fn catalog_table(
     };
     let source = CatalogRows {
         kind: *kind,
+        database: None,
         catalog: Arc::clone(catalog),
         caches: Arc::clone(caches),
         options: Arc::clone(options),
@@ -77,9 +82,23 @@ pub(crate) fn catalog_table(
     Ok(SystemTable::of_catalog(format!("{DATABASE}.{name}"), Arc::new(source)))
 }
 
+/// What is out of order in the tables of `database`.
+pub(crate) fn database_health(database: String, catalog: &Arc<dyn Catalog>, caches: &Arc<Caches>) -> SystemTable {
+    let source = CatalogRows {
+        kind: Kind::Health,
+        database: Some(database),
+        catalog: Arc::clone(catalog),
+        caches: Arc::clone(caches),
+        options: Arc::default(),
+    };
+    SystemTable::of_catalog(format!("{DATABASE}.health"), Arc::new(source))
+}
+
 #[derive(Debug)]
 struct CatalogRows {
     kind: Kind,
+    /// The only database that is looked at.
+    database: Option<String>,
     catalog: Arc<dyn Catalog>,
     caches: Arc<Caches>,
     options: Arc<BTreeMap<String, String>>,
@@ -100,6 +119,10 @@ impl RowSource for CatalogRows {
             Kind::TableOptions => {
                 fields.extend(names);
                 fields.extend([text("key", NULLABLE), text("value", NULLABLE)]);
+            }
+            Kind::Health => {
+                fields.extend(names);
+                fields.extend(health::fields());
             }
             Kind::Partitions => {
                 fields.extend(names);
@@ -147,7 +170,10 @@ impl RowSource for CatalogRows {
 impl CatalogRows {
     /// The tables that can pass.
     async fn tables(&self, wanted: &Wanted) -> Result<Vec<(String, String)>> {
-        let databases = self.catalog.list_databases().await?;
+        let databases = match &self.database {
+            Some(database) => vec![database.clone()],
+            None => self.catalog.list_databases().await?,
+        };
         let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&databases));
         let kept = wanted.keep(&[("database_name", array)])?;
         let mut found = Vec::new();
@@ -165,8 +191,10 @@ impl CatalogRows {
     }
 
     async fn of_table(&self, database: &str, table: &str, wanted: &Wanted) -> Result<Option<RecordBatch>> {
-        if self.kind == Kind::Partitions {
-            return self.partitions(database, table, wanted).await;
+        match self.kind {
+            Kind::Partitions => return self.partitions(database, table, wanted).await,
+            Kind::Health => return self.health(database, table, wanted).await,
+            _ => {}
         }
         let found = self.catalog.table_location(database, table).await?;
         let files = TableFiles::new(found.location.clone(), None)?;
@@ -180,9 +208,37 @@ impl CatalogRows {
         }
     }
 
-    async fn partitions(&self, database: &str, table: &str, wanted: &Wanted) -> Result<Option<RecordBatch>> {
+    async fn open(&self, database: &str, table: &str) -> Result<Arc<Table>> {
         let name = ObjectName { table: table.to_owned(), branch: None, system_table: None, version: None };
-        let table = self.catalog.open_table(database, &name, &self.caches, BTreeMap::new()).await?;
+        self.catalog.open_table(database, &name, &self.caches, BTreeMap::new()).await
+    }
+
+    async fn health(&self, database: &str, table: &str, wanted: &Wanted) -> Result<Option<RecordBatch>> {
+        let found = async { health::findings(&self.open(database, table).await?, wanted).await };
+        let found = match Box::pin(found).await {
+            Ok(found) => found,
+            Err(error) if error.is_retryable() => return Err(error),
+            // One table that can't be read does not hide what is wrong with the others.
+            Err(error) => vec![Finding {
+                check: "readable",
+                severity: Severity::Critical,
+                figure: None,
+                threshold: None,
+                unit: "",
+                detail: error.to_string(),
+                cure: None,
+            }],
+        };
+        let batch = wanted.batch(found.len(), |column| match column {
+            "database_name" => Ok(repeated(database, found.len())),
+            "table_name" => Ok(repeated(table, found.len())),
+            other => health::value(&found, other),
+        });
+        batch.map(Some)
+    }
+
+    async fn partitions(&self, database: &str, table: &str, wanted: &Wanted) -> Result<Option<RecordBatch>> {
+        let table = self.open(database, table).await?;
         let Some(snapshot) = table.snapshot(None).await? else { return Ok(None) };
         if table.schema().partition_keys.is_empty() {
             return Ok(None);

@@ -12,6 +12,7 @@
 mod catalog;
 mod fields;
 mod files;
+mod health;
 mod history;
 mod indexes;
 mod manifests;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-pub(crate) use catalog::{DATABASE, catalog_table, catalog_tables};
+pub(crate) use catalog::{DATABASE, catalog_table, catalog_tables, database_health};
 pub(crate) use table::SystemTable;
 
 use self::table::RowSource;
@@ -50,10 +51,11 @@ pub(crate) enum SystemKind {
     Statistics,
     AggregationFields,
     TableIndexes,
+    Health,
 }
 
 /// Every kind with its name.
-const KINDS: [(SystemKind, &str); 14] = [
+const KINDS: [(SystemKind, &str); 15] = [
     (SystemKind::Snapshots, "snapshots"),
     (SystemKind::Schemas, "schemas"),
     (SystemKind::Options, "options"),
@@ -68,6 +70,7 @@ const KINDS: [(SystemKind, &str); 14] = [
     (SystemKind::Statistics, "statistics"),
     (SystemKind::AggregationFields, "aggregation_fields"),
     (SystemKind::TableIndexes, "table_indexes"),
+    (SystemKind::Health, "health"),
 ];
 
 /// System tables made of the table's rows.
@@ -87,12 +90,12 @@ impl SystemKind {
     /// Whether it tells of a state of the table, so that an earlier one can be asked for.
     pub(crate) fn travels(self) -> bool {
         use SystemKind::{
-            AggregationFields, Branches, Buckets, Consumers, FileKeyRanges, Files, Manifests, Options, Partitions,
-            Schemas, Snapshots, Statistics, TableIndexes, Tags,
+            AggregationFields, Branches, Buckets, Consumers, FileKeyRanges, Files, Health, Manifests, Options,
+            Partitions, Schemas, Snapshots, Statistics, TableIndexes, Tags,
         };
         match self {
             Manifests | Files | FileKeyRanges | Partitions | Buckets | Statistics | TableIndexes => true,
-            Snapshots | Schemas | Options | Tags | Branches | Consumers | AggregationFields => false,
+            Snapshots | Schemas | Options | Tags | Branches | Consumers | AggregationFields | Health => false,
         }
     }
 
@@ -114,6 +117,7 @@ impl SystemKind {
             Self::Consumers => Arc::new(upkeep::ConsumerRows { table }),
             Self::Statistics => Arc::new(statistics::StatisticsRows { table, snapshot }),
             Self::TableIndexes => Arc::new(indexes::IndexRows { table, snapshot }),
+            Self::Health => Arc::new(health::HealthRows { table }),
         }
     }
 }

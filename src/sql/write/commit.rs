@@ -19,6 +19,9 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
 use crate::error::Error;
+use crate::maintain::automatic_tags;
+use crate::sql::zone;
+use crate::table::Table;
 use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget};
 
 /// What a statement commits as.
@@ -129,6 +132,7 @@ impl ExecutionPlan for LakeCommitExec {
         }
         // The nodes below find the run when they are executed, so it begins first.
         let run = self.slot.start(&self.target, Arc::clone(&context))?;
+        let zone = context.session_config().options().execution.time_zone.clone();
         let ends = RunEnds(Arc::clone(&self.slot));
         let input = self.input.execute(0, context)?;
         let commit = Arc::clone(&self.commit);
@@ -142,6 +146,7 @@ impl ExecutionPlan for LakeCommitExec {
                 run.own_files().remove().await;
             }
             let count = UInt64Array::from(vec![written?]);
+            Box::pin(upkeep(run.target().table(), zone.as_deref().unwrap_or("UTC"))).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
@@ -182,4 +187,10 @@ async fn commit_all(run: &WriteRun, plan: &CommitPlan, messages: Vec<CommitMessa
     };
     committed?;
     Ok(())
+}
+
+/// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
+async fn upkeep(table: &Table, session: &str) {
+    let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(session));
+    let _ = automatic_tags::after_commit(table, chrono::Utc::now(), &clock).await;
 }

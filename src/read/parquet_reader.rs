@@ -2,6 +2,9 @@
 //!
 //! A writer may leave out the null count of a column chunk (long strings have no statistics at all, `spec/observed.md`), and
 //! the engine then takes it for zero: `IS NULL` would lose rows. Statistics without a null count are taken out of the footer.
+//!
+//! Writers leave NaN out of smallest and greatest values, and to the engine NaN is greater than all: `d > 1` would lose it. A
+//! greatest float is taken out, of pages too, unless the writer is one that gives no statistics at all where there is NaN.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,8 +17,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::basic::Type as PhysicalType;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataBuilder, RowGroupMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::statistics::Statistics;
 
 /// How many rows a file has by its manifest entry: an extension of the engine's file descriptions. A footer that says
 /// something else is an error, so that a file that was cut or exchanged never gives fewer rows in silence.
@@ -98,13 +104,36 @@ impl AsyncFileReader for CheckedReader {
     }
 }
 
-fn claims_too_much(column: &ColumnChunkMetaData) -> bool {
+fn has_no_null_count(column: &ColumnChunkMetaData) -> bool {
     column.statistics().is_some_and(|statistics| statistics.null_count_opt().is_none())
 }
 
-/// `metadata` without the statistics that have no null count.
+/// The writer that has no statistics for floats among which there is NaN.
+const KNOWS_NAN: &str = "parquet-mr";
+
+/// Whether the greatest value of a column, or of one of its pages, may hide NaN.
+fn hides_nan(column: &ColumnChunkMetaData) -> bool {
+    matches!(column.column_type(), PhysicalType::FLOAT | PhysicalType::DOUBLE)
+        && (column.column_index_offset().is_some()
+            || column.statistics().is_some_and(|statistics| statistics.max_bytes_opt().is_some()))
+}
+
+/// The statistics of floats without the greatest value.
+fn without_max(statistics: &Statistics) -> Statistics {
+    let (distinct, nulls) = (statistics.distinct_count_opt(), statistics.null_count_opt());
+    match statistics {
+        Statistics::Float(values) => Statistics::float(values.min_opt().copied(), None, distinct, nulls, false),
+        Statistics::Double(values) => Statistics::double(values.min_opt().copied(), None, distinct, nulls, false),
+        other => other.clone(),
+    }
+}
+
+/// `metadata` without what claims too much.
 fn checked(metadata: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
-    if !metadata.row_groups().iter().flat_map(RowGroupMetaData::columns).any(claims_too_much) {
+    let knows_nan = metadata.file_metadata().created_by().is_some_and(|writer| writer.starts_with(KNOWS_NAN));
+    let hides_nan = |column: &ColumnChunkMetaData| !knows_nan && hides_nan(column);
+    let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    if !columns.any(|column| has_no_null_count(column) || hides_nan(column)) {
         return metadata;
     }
     let mut builder: ParquetMetaDataBuilder = metadata.as_ref().clone().into_builder();
@@ -116,16 +145,31 @@ fn checked(metadata: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
                 .columns()
                 .iter()
                 .map(|column| {
-                    if claims_too_much(column) {
-                        // Only clearing what was there: the chunk stays as valid as it was.
-                        column.clone().into_builder().clear_statistics().build().unwrap_or_else(|_| column.clone())
-                    } else {
-                        column.clone()
+                    let mut changed = column.clone().into_builder();
+                    if hides_nan(column) {
+                        changed = changed.set_column_index_offset(None).set_column_index_length(None);
                     }
+                    changed = match column.statistics() {
+                        Some(_) if has_no_null_count(column) => changed.clear_statistics(),
+                        Some(statistics) if hides_nan(column) => changed.set_statistics(without_max(statistics)),
+                        _ => changed,
+                    };
+                    // Only taking out what was there: the chunk stays as valid as it was.
+                    changed.build().unwrap_or_else(|_| column.clone())
                 })
                 .collect();
             row_group.clone().into_builder().set_column_metadata(columns).build().unwrap_or(row_group)
         })
         .collect();
-    Arc::new(builder.set_row_groups(row_groups).build())
+    let index = builder.take_column_index().map(|mut index| {
+        for (row_group, columns) in metadata.row_groups().iter().zip(&mut index) {
+            for (column, pages) in row_group.columns().iter().zip(columns) {
+                if hides_nan(column) {
+                    *pages = ColumnIndexMetaData::NONE;
+                }
+            }
+        }
+        index
+    });
+    Arc::new(builder.set_row_groups(row_groups).set_column_index(index).build())
 }

@@ -113,7 +113,7 @@ impl LakeWriteExec {
 }
 
 /// All rows in one stream, in this order.
-fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
+pub(super) fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
     let several = plan.output_partitioning().partition_count() > 1;
     match ordering {
         Some(ordering) => {

@@ -31,16 +31,17 @@ const COMMITS_PER_HOUR: f64 = 240.0;
 const COMMIT_SECONDS: f64 = 600.0;
 /// Files that may be orphans from which on it is worth to remove them.
 const ORPHANS: f64 = 10.0;
-/// Snapshots that the commit rate is taken from.
-const RATE_WINDOW: i64 = 100;
 /// Snapshots that the commit duration is taken from.
 const DURATION_WINDOW: i64 = 10;
 /// Buckets that are listed to look for orphans: to list them all would take as long as to remove them.
 const SAMPLED: usize = 16;
 /// Files that are listed of a bucket.
 const LISTED: usize = 10_000;
+const MINUTE_MILLIS: i64 = 60 * 1000;
+/// Before the latest snapshot: what the commit rate is taken from.
+const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 /// Files that are younger may belong to a commit that is under way.
-const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,7 +82,7 @@ pub struct Finding {
     pub unit: &'static str,
     /// The finding in words, with the place where it is worst.
     pub detail: String,
-    /// The statement that puts it right.
+    /// The statement that puts it right; `None` where all is well, or none does and `detail` says what would.
     pub cure: Option<String>,
 }
 
@@ -298,13 +299,13 @@ impl Figures {
             None => 0,
         };
         self.wanted_snapshots = young.max(limits.retained_min).min(limits.retained_max.max(limits.retained_min));
-        let first = latest.id.saturating_sub(RATE_WINDOW - 1).max(earliest.id);
-        if let Some(first) = snapshots.find(first).await?
-            && latest.id > first.id
-        {
-            // Two commits of the same millisecond are not infinitely many an hour.
-            let hours = (latest.time_millis - first.time_millis).max(1) as f64 / 3_600_000.0;
-            self.commits_per_hour = Some((latest.id - first.id) as f64 / hours);
+        let begin = latest.time_millis.saturating_sub(HOUR_MILLIS);
+        if let Some(first) = snapshots.at_or_after(begin).await? {
+            let commits = (latest.id - first.id + 1) as f64;
+            // What expired of the hour is as what is left of it.
+            let is_whole = earliest.id == 1 || earliest.id < first.id;
+            let hours = (latest.time_millis - first.time_millis).max(MINUTE_MILLIS) as f64 / HOUR_MILLIS as f64;
+            self.commits_per_hour = Some(if is_whole { commits } else { commits / hours });
         }
         Ok(())
     }
@@ -396,14 +397,18 @@ fn graded(figure: f64, threshold: f64) -> Severity {
     }
 }
 
-fn mebibytes(bytes: i64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+fn size(bytes: i64) -> String {
+    match bytes {
+        ..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
 }
 
 /// The findings of a table that looks like `figures`.
 fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
     let mut all = Vec::new();
     let mut add = |check, figure: Option<f64>, threshold: f64, unit, detail: String, cure: Option<String>| {
+        let figure = figure.map(|figure| (figure * 1000.0).round() / 1000.0);
         let severity = figure.map_or(Severity::Ok, |figure| graded(figure, threshold));
         let cure = cure.filter(|_| severity > Severity::Ok);
         all.push(Finding { check, severity, figure, threshold: Some(threshold), unit, detail, cure });
@@ -419,7 +424,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
             "{} of {} files are smaller than {}{}",
             figures.all_small_files,
             figures.files,
-            mebibytes(limits.small_file),
+            size(limits.small_file),
             at(&figures.small_files)
         ),
         full.clone(),
@@ -473,7 +478,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         Some(figures.manifest_bytes as f64),
         limits.manifest_bytes,
         "bytes",
-        format!("{} of manifests are read to plan a query", mebibytes(figures.manifest_bytes)),
+        format!("{} of manifests are read to plan a query", size(figures.manifest_bytes)),
         manifests,
     );
     add(
@@ -509,7 +514,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         figures.commits_per_hour,
         COMMITS_PER_HOUR,
         "commits an hour",
-        format!("over the last {} snapshots; commit more at once", figures.snapshots.min(RATE_WINDOW)),
+        "in the hour before the latest snapshot; where there are too many, commit more at once".to_owned(),
         None,
     );
     add(
@@ -525,13 +530,16 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         Some(figures.orphans as f64),
         ORPHANS,
         "files",
-        format!(
-            "about {} of files that are older than a day and belong to no snapshot, tag or branch, by {} of {} buckets; \
-             remove_orphan_files with dry_run => true counts them",
-            mebibytes(figures.orphan_bytes),
-            figures.looked_at,
-            figures.buckets,
-        ),
+        match figures.orphans {
+            0 => format!("none was found in {} of {} buckets", figures.looked_at, figures.buckets),
+            _ => format!(
+                "about {} of files that are older than a day and belong to no snapshot, tag or branch, by {} of {} buckets; \
+                 remove_orphan_files with dry_run => true counts them",
+                size(figures.orphan_bytes),
+                figures.looked_at,
+                figures.buckets,
+            ),
+        },
         limits.call("remove_orphan_files", ""),
     );
     if let Some(runs) = all.iter_mut().find(|finding| finding.check == "sorted_runs")

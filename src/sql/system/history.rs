@@ -106,6 +106,10 @@ impl RowSource for SnapshotRows {
                 _ => snapshots.ids().await?,
             };
             let ids = kept_ids(ids, "snapshot_id", &wanted)?;
+            if wanted.asks_only("snapshot_id") {
+                let batch = wanted.batch(ids.len(), |_| Ok(Arc::new(Int64Array::from(ids.clone()))));
+                return Ok(futures::stream::iter([batch]).boxed());
+            }
             let load = move |id| {
                 let snapshots = snapshots.clone();
                 async move { snapshots.find(id).await }

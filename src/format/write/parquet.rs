@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, SchemaRef};
+use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::data_type::Int96Type;
@@ -159,21 +160,21 @@ const ROWS_OF_A_THREAD: usize = 2048;
 /// Most threads that encode one batch.
 const MOST_THREADS: usize = 4;
 
-/// Encodes the leaves of a batch: columns do not depend on each other, so that they are dealt out to the machine's cores.
+/// Encodes the leaves of a batch: columns do not depend on each other, so that the machine's cores take them one by one.
 fn encode_leaves(work: Vec<LeafWork<'_>>, rows: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if rows < ROWS_OF_A_THREAD { 1 } else { cores.min(MOST_THREADS).min(work.len()) };
-    let mut shares: Vec<Vec<LeafWork<'_>>> = (0..threads.max(1)).map(|_| Vec::new()).collect();
-    for (index, leaf) in work.into_iter().enumerate() {
-        shares[index % threads.max(1)].push(leaf);
-    }
-    let encode = |share: Vec<LeafWork<'_>>| -> Result<()> {
-        share.into_iter().try_for_each(|(writer, leaf)| writer.write(&leaf).map_err(failed))
+    let queue = Mutex::new(work.into_iter());
+    let next = || queue.lock().next();
+    let encode = || -> Result<()> {
+        while let Some((writer, leaf)) = next() {
+            writer.write(&leaf).map_err(failed)?;
+        }
+        Ok(())
     };
-    let Some(own) = shares.pop() else { return Ok(()) };
     std::thread::scope(|scope| {
-        let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || encode(share))).collect();
-        let mut done = encode(own);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(encode)).collect();
+        let mut done = encode();
         for other in others {
             let encoded = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             done = done.and(encoded);

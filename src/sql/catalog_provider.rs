@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::TableOptions;
 use crate::spec::Snapshot;
 use crate::store::Caches;
-use crate::table::{ObjectName, Table, VersionSpec};
+use crate::table::{Identifier, ObjectName, Table, VersionSpec};
 
 /// What the databases of a catalog share.
 pub(crate) struct Shared {
@@ -231,12 +231,15 @@ impl LakeSchema {
             // The option says what `t$branch_b` says.
             object.branch = options.remove("branch").filter(|branch| branch != "main");
         }
-        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
-            Ok(table) => table,
-            Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
+        let table = match self.open_external(&object, &options).await? {
+            Some(table) => table,
+            None => match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
+                Ok(table) => table,
+                Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            },
         };
         let named = match &object.version {
             Some(version) => Some(named_snapshot(&table, version).await?),
@@ -258,6 +261,26 @@ impl LakeSchema {
         let provider = LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten);
         let provider = provider.with_catalog(Arc::clone(&shared.catalog)).with_read_only(shared.catalog.is_read_only());
         Ok(Some(Arc::new(if checked_rows { provider.with_checked_rows() } else { provider })))
+    }
+
+    /// The table of the session's own that `object` is a version, a branch or a part of.
+    async fn open_external(
+        &self,
+        object: &ObjectName,
+        options: &BTreeMap<String, String>,
+    ) -> crate::error::Result<Option<Arc<Table>>> {
+        let Some(external) = self.external(&object.table) else { return Ok(None) };
+        let Some(lake) = external.downcast_ref::<LakeTable>() else {
+            return Err(Error::invalid(
+                "a view, or a table of the session that is not a lake's, has no versions, branches, options or system tables",
+            )
+            .with("table", format!("{}.{}", self.database, object.table)));
+        };
+        let table = lake.table();
+        let identifier = Identifier { branch: object.branch.clone(), ..table.identifier().clone() };
+        let mut dynamic = table.dynamic_options().clone();
+        dynamic.extend(options.clone());
+        Table::open(table.files().root().clone(), identifier, Arc::clone(table.caches()), dynamic).await.map(Some)
     }
 
     /// Whether this is the database of the catalog's system tables.

@@ -22,13 +22,13 @@ pub(crate) struct BucketState {
 }
 
 /// The live files of a snapshot, summed up by partition and bucket.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ExistingBuckets {
     partitions: HashMap<Arc<[u8]>, PartitionState>,
     hashes: HashMap<(Arc<[u8]>, i32), IndexEntry>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct PartitionState {
     buckets: HashMap<i32, BucketState>,
     /// The number of buckets that the partition's files were written with, where it is fixed.

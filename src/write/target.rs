@@ -224,7 +224,7 @@ pub struct WriteRun {
     context: Arc<TaskContext>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunState {
     snapshot: Option<Arc<Snapshot>>,
     existing: ExistingBuckets,
@@ -275,8 +275,11 @@ impl WriteRun {
 
     /// What the next run has to know, with the messages of this one. `None` when the run looked at nothing.
     pub fn legacy(self: Arc<Self>, messages: &[CommitMessage]) -> Option<RunLegacy> {
-        let run = Arc::into_inner(self)?;
-        let mut state = run.state.into_inner()?;
+        // Nodes that are done may not have let go of the run yet.
+        let mut state = match Arc::try_unwrap(self) {
+            Ok(run) => run.state.into_inner()?,
+            Err(run) => run.state.get()?.clone(),
+        };
         messages.iter().for_each(|message| state.existing.apply(message));
         Some(RunLegacy(state))
     }

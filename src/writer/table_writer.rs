@@ -200,16 +200,20 @@ async fn run_plan(
     context: Arc<TaskContext>,
     slot: Arc<RunSlot>,
 ) -> Result<Vec<CommitMessage>> {
-    let mut output = plan.execute(0, context)?;
-    // The nodes have found their run.
-    slot.clear();
-    let mut messages = Vec::new();
-    while let Some(batch) = output.try_next().await? {
-        for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
-            messages.push(CommitMessage::from_bytes(bytes)?);
+    // Some nodes execute those below when they are asked for rows: the run is there until all are.
+    let read = async {
+        let mut output = plan.execute(0, context)?;
+        let mut messages = Vec::new();
+        while let Some(batch) = output.try_next().await? {
+            for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
+                messages.push(CommitMessage::from_bytes(bytes)?);
+            }
         }
-    }
-    Ok(messages)
+        Ok(messages)
+    };
+    let messages = read.await;
+    slot.clear();
+    messages
 }
 
 /// The batch with the types of `schema`.

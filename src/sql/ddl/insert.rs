@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
+use super::constants::{as_written, is_constant};
 use super::create::NewlyCreated;
 use super::not_null;
 use super::show::values_of;
@@ -152,6 +153,10 @@ impl LakeSession {
         if !insert.partition.is_empty() && columns.is_empty() {
             let given = |name: &String| !open.contains(name) && fixed.iter().all(|(fixed, ..)| fixed != name);
             columns = names.iter().filter(|name| given(name)).chain(&open).cloned().collect();
+        } else if !insert.by_name {
+            // Those that PARTITION leaves open come behind the list.
+            open.retain(|name| !columns.contains(name));
+            columns.append(&mut open);
         }
         let mut overwritten = BTreeMap::new();
         if insert.overwrite {
@@ -239,7 +244,10 @@ impl LakeSession {
         }
         let value =
             |name: &str| match (given.iter().position(|given| *given == name), to.fixed.iter().find(|f| f.0 == name)) {
-                (Some(place), _) => Expr::Column(Column::from(source.schema().qualified_field(place))),
+                (Some(place), _) => {
+                    let column = Expr::Column(Column::from(source.schema().qualified_field(place)));
+                    if is_constant(&source, place) { as_written(column) } else { column }
+                }
                 (None, Some((.., value))) => lit(value.clone()),
                 (None, None) => {
                     target.get_column_default(name).cloned().unwrap_or(Expr::Literal(ScalarValue::Null, None))

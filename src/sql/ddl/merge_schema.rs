@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, SetExpr};
 
+use super::constants::is_constant;
 use super::insert::parsed_query;
 use super::statement::Insert;
 use super::target::LakeTarget;
@@ -86,6 +87,7 @@ fn changes(table: &Table, names: &[Ident], plan: &LogicalPlan, explicit: bool) -
         };
         let Some(column) = table.schema().field(&name) else { continue };
         let is_key = table.schema().primary_keys.contains(&name) || table.schema().partition_keys.contains(&name);
+        // The type of a constant says nothing of the column.
         if is_key || is_constant(plan, at) || !is_number(&column.data_type) {
             continue;
         }
@@ -109,20 +111,6 @@ fn is_number(data_type: &DataType) -> bool {
             | TypeKind::Double
             | TypeKind::Decimal(..)
     )
-}
-
-/// Whether a column of a query is written out: its type is that of the literal, and says nothing of the column.
-fn is_constant(plan: &LogicalPlan, column: usize) -> bool {
-    match plan {
-        LogicalPlan::Projection(projection) => match projection.expr.get(column) {
-            Some(Expr::Alias(alias)) => matches!(*alias.expr, Expr::Literal(..) | Expr::Negative(_)),
-            Some(expr) => matches!(expr, Expr::Literal(..) | Expr::Negative(_)),
-            None => false,
-        },
-        LogicalPlan::Values(_) => true,
-        LogicalPlan::SubqueryAlias(alias) => is_constant(&alias.input, column),
-        _ => false,
-    }
 }
 
 /// A column that a query computes and does not name.

@@ -10,6 +10,7 @@
 mod alter;
 mod analyze;
 mod change_type;
+mod constants;
 mod create;
 mod data;
 mod insert;

@@ -7,7 +7,7 @@ use super::statement::{AnalyzedColumns, CreateView, Ddl, Insert, Name, Partition
 use super::{read_alter, read_create};
 use crate::error::{Error, Result};
 use crate::sql::rewrite::hint_options;
-use crate::sql::tokens::is_word;
+use crate::sql::tokens::{is_word, tokenize};
 use crate::sql::words::Words;
 
 /// The parts of a table's name.
@@ -179,8 +179,12 @@ pub(super) fn query(words: &mut Words<'_>) -> Result<Vec<TokenWithSpan>> {
     if words.done() {
         return Err(words.unexpected("a query"));
     }
-    let query = words.rest().to_vec();
+    let mut query = words.rest().to_vec();
     (0..query.len()).for_each(|_| drop_token(words));
+    if query.first().is_some_and(|token| is_word(&token.token, "TABLE")) {
+        // `TABLE t` is all of t, which the engine's parser does not read.
+        query.splice(..1, tokenize("SELECT * FROM")?);
+    }
     Ok(query)
 }
 

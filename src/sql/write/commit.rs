@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, TryStreamExt};
 
 use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
+use crate::compact;
 use crate::error::Error;
 use crate::maintain::automatic_tags;
 use crate::sql::zone;
@@ -134,12 +135,12 @@ impl ExecutionPlan for LakeCommitExec {
         let run = self.slot.start(&self.target, Arc::clone(&context))?;
         let zone = context.session_config().options().execution.time_zone.clone();
         let ends = RunEnds(Arc::clone(&self.slot));
-        let input = self.input.execute(0, context)?;
+        let input = self.input.execute(0, Arc::clone(&context))?;
         let commit = Arc::clone(&self.commit);
         let counted = futures::stream::once(async move {
             let _ends = ends;
             let written = match gather(input).await {
-                Ok((messages, rows)) => Box::pin(commit_all(&run, &commit, messages)).await.map(|()| rows),
+                Ok((messages, rows)) => Box::pin(commit_all(&run, &commit, messages, &context)).await.map(|()| rows),
                 Err(error) => Err(error),
             };
             if written.is_err() {
@@ -173,7 +174,14 @@ async fn gather(mut input: SendableRecordBatchStream) -> Result<(Vec<CommitMessa
     Ok((messages, rows))
 }
 
-async fn commit_all(run: &WriteRun, plan: &CommitPlan, messages: Vec<CommitMessage>) -> Result<()> {
+async fn commit_all(
+    run: &WriteRun,
+    plan: &CommitPlan,
+    mut messages: Vec<CommitMessage>,
+    context: &Arc<TaskContext>,
+) -> Result<()> {
+    let (table, replaces) = (run.target().table(), run.target().replaces());
+    Box::pin(compact::after_write(table, &mut messages, replaces, context, run.own_files())).await?;
     let commit = TableCommit::new(Arc::clone(run.target().table()), run.target().user())?;
     let commit = commit.owning(Arc::clone(run.own_files()));
     let mut committable = match plan.identifier {

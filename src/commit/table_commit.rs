@@ -35,6 +35,8 @@ pub struct TableCommit {
     pub(super) ignore_empty: Option<bool>,
     pub(super) check_conflicts: bool,
     pub(super) read_snapshot: Option<i64>,
+    /// The snapshot whose keys the rows were given their places by.
+    pub(super) known_keys: Option<i64>,
     /// Strict mode looks at snapshots after this one (`spec/metadata.md 7.6`).
     pub(super) safe_snapshot: Mutex<Option<i64>>,
     /// The snapshot up to which [`Self::filter_committed`] knows what the user committed.
@@ -66,6 +68,7 @@ impl TableCommit {
             ignore_empty: options.ignore_empty,
             check_conflicts: false,
             read_snapshot: None,
+            known_keys: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
             filtered_at: Mutex::new(None),
             schema_id: Mutex::new(table.schema().id),
@@ -113,6 +116,14 @@ impl TableCommit {
     #[must_use]
     pub fn read_snapshot(mut self, snapshot: Option<i64>) -> Self {
         self.read_snapshot = snapshot;
+        self
+    }
+
+    /// The snapshot whose keys the writer knew when it gave rows their partitions and buckets (0 for a table that had none).
+    /// Commits after it that may hold the same keys are conflicts then (`spec/data.md 3.6`).
+    #[must_use]
+    pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
+        self.known_keys = snapshot;
         self
     }
 

@@ -29,6 +29,7 @@ mod prepass;
 mod procedures;
 mod provider;
 mod relations;
+mod replacements;
 mod rewrite;
 mod row_ids;
 pub(crate) mod scan;

@@ -13,6 +13,7 @@ mod change_type;
 mod create;
 mod data;
 mod insert;
+mod merge_schema;
 mod not_null;
 mod read;
 mod read_alter;

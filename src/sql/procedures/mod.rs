@@ -146,7 +146,7 @@ impl LakeSession {
 /// What a call would do, as EXPLAIN shows plans.
 fn explained(procedure: &dyn Procedure, values: &Values<'_>) -> Result<RecordBatch> {
     let plan = format!("Call: sys.{}\n{values}", procedure.name());
-    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan])])
+    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan.trim_end().to_owned()])])
 }
 
 fn text_columns(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch> {

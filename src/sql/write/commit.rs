@@ -1,11 +1,10 @@
-//! The node at the top of every statement that changes a table: it begins the run, gathers the messages of the writers and
-//! commits them, once.
+//! The node at the top of every statement that changes a table: it has its [`Statement`] run and answers the number of rows.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef, UInt64Type};
+use arrow::array::{RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -15,15 +14,17 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 
-use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
-use crate::compact;
+use super::dead_letters::DeadLetters;
+use super::evolution::Evolution;
+use super::statement::Statement;
+use crate::commit::{Operation, OverwriteScope};
 use crate::error::Error;
 use crate::maintain::automatic_tags;
 use crate::sql::zone;
 use crate::table::Table;
-use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget};
+use crate::write::{RunSlot, WriteTarget};
 
 /// What a statement commits as.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub(crate) struct CommitPlan {
     pub operation: Operation,
     /// What is replaced; `None`: rows are added.
     pub overwrite: Option<OverwriteScope>,
+    /// What becomes of the table's columns before rows are added to it.
+    pub evolution: Option<Arc<Evolution>>,
+    /// Where rows go that do not fit the table; `None`: they fail the statement.
+    pub dead_letters: Option<Arc<DeadLetters>>,
 }
 
 /// Commits what the writers below wrote, and gives the number of rows.
@@ -131,70 +136,17 @@ impl ExecutionPlan for LakeCommitExec {
         if partition != 0 {
             return internal_err!("a commit has one partition, not {}", partition + 1);
         }
-        // The nodes below find the run when they are executed, so it begins first.
-        let run = self.slot.start(&self.target, Arc::clone(&context))?;
         let zone = context.session_config().options().execution.time_zone.clone();
-        let ends = RunEnds(Arc::clone(&self.slot));
-        let input = self.input.execute(0, Arc::clone(&context))?;
-        let commit = Arc::clone(&self.commit);
+        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
+        let statement = Statement { input: Arc::clone(&self.input), target, slot, plan: Arc::clone(&self.commit) };
         let counted = futures::stream::once(async move {
-            let _ends = ends;
-            let written = match gather(input).await {
-                Ok((messages, rows)) => Box::pin(commit_all(&run, &commit, messages, &context)).await.map(|()| rows),
-                Err(error) => Err(error),
-            };
-            if written.is_err() {
-                run.own_files().remove().await;
-            }
-            let count = UInt64Array::from(vec![written?]);
-            Box::pin(upkeep(run.target().table(), zone.as_deref().unwrap_or("UTC"))).await;
+            let rows = Box::pin(statement.run(&context)).await?;
+            let count = UInt64Array::from(vec![rows]);
+            Box::pin(upkeep(statement.target.table(), zone.as_deref().unwrap_or("UTC"))).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
     }
-}
-
-/// Ends the run of a slot: a statement that is dropped half-way lets go of its files.
-struct RunEnds(Arc<RunSlot>);
-
-impl Drop for RunEnds {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
-async fn gather(mut input: SendableRecordBatchStream) -> Result<(Vec<CommitMessage>, u64)> {
-    let (mut messages, mut rows) = (Vec::new(), 0);
-    while let Some(batch) = input.try_next().await? {
-        rows += batch.column(1).as_primitive::<UInt64Type>().values().iter().sum::<u64>();
-        for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
-            messages.push(CommitMessage::from_bytes(bytes)?);
-        }
-    }
-    Ok((messages, rows))
-}
-
-async fn commit_all(
-    run: &WriteRun,
-    plan: &CommitPlan,
-    mut messages: Vec<CommitMessage>,
-    context: &Arc<TaskContext>,
-) -> Result<()> {
-    let (table, replaces) = (run.target().table(), run.target().replaces());
-    Box::pin(compact::after_write(table, &mut messages, replaces, context, run.own_files())).await?;
-    let commit = TableCommit::new(Arc::clone(run.target().table()), run.target().user())?;
-    let commit = commit.owning(Arc::clone(run.own_files()));
-    let mut committable = match plan.identifier {
-        Some(identifier) => Committable::new(identifier, messages),
-        None => Committable::batch(messages),
-    };
-    committable.operation = Some(plan.operation);
-    let committed = match &plan.overwrite {
-        None => Box::pin(commit.commit(committable)).await,
-        Some(scope) => Box::pin(commit.overwrite(scope, committable)).await,
-    };
-    committed?;
-    Ok(())
 }
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.

@@ -217,7 +217,9 @@ impl TableCommit {
             if scope.allows(&partitions)?.contains(&false) {
                 return Err(Error::invalid("rows were written to a partition that the overwrite does not replace"));
             }
-            self.upgrade(&mut append)?;
+            if compact.is_empty() {
+                self.upgrade(&mut append)?;
+            }
             let source = Source::Replace { scope, changes: append };
             let outcome = self.run(&draft(&committable, CommitKind::Overwrite, source, true, true)).await?;
             self.commit_compaction(&committable, compact, outcome).await

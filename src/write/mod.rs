@@ -41,6 +41,7 @@ pub use cross_partition::{LakeKeyLocationExec, key_location_schema};
 pub use data_file::FileKind;
 pub use default::default_value;
 pub use exec::{LakeWriteExec, message_schema};
+pub(crate) use merge::{key_text, retracts_need_their_base};
 pub use message::CommitMessage;
 pub use mode::{BucketMode, POSTPONE_BUCKET, check_writable};
 pub use own_files::OwnFiles;

@@ -82,6 +82,18 @@ impl WriteTarget {
         Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
     }
 
+    /// A table of postponed buckets as a target of rows that get theirs now: `buckets` of them in a partition. The input brings
+    /// row kinds.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn of_postponed(table: Arc<Table>, buckets: i32, user: &str) -> Result<Arc<Self>> {
+        let target = Arc::into_inner(Self::try_new(table, false, true, user)?)
+            .ok_or_else(|| Error::internal("a new target is shared"))?;
+        let function = target.table.settings().bucket_function;
+        Ok(Arc::new(Self { mode: BucketMode::Fixed { buckets, function }, ..target }))
+    }
+
     /// The table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
@@ -246,10 +258,23 @@ impl WriteRun {
     /// # Errors
     /// Invalid when the options for buckets can't be read.
     pub fn start(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Arc<Self>> {
-        Self::new(target, context).map(Arc::new)
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        Self::start_owning(target, context, own)
     }
 
-    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Self> {
+    /// The same, of files that are somebody's already.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_owning(
+        target: Arc<WriteTarget>,
+        context: Arc<TaskContext>,
+        own: Arc<OwnFiles>,
+    ) -> Result<Arc<Self>> {
+        Self::new(target, context, own).map(Arc::new)
+    }
+
+    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>, own: Arc<OwnFiles>) -> Result<Self> {
         let assigner = match target.mode {
             BucketMode::Dynamic | BucketMode::CrossPartition => {
                 let limits = DynamicBuckets::of(&target.table)?;
@@ -257,7 +282,6 @@ impl WriteRun {
             }
             _ => None,
         };
-        let own = OwnFiles::new(Arc::clone(target.table.files()));
         let hashes = MemoryConsumer::new("LakeDynamicBuckets").register(context.memory_pool());
         let (state, next_ordinal, key_counts) = (OnceCell::new(), AtomicI64::new(0), Mutex::default());
         Ok(Self { target, own, state, next_ordinal, assigner, key_counts, hashes, context })
@@ -268,7 +292,8 @@ impl WriteRun {
     /// # Errors
     /// As [`Self::start`].
     pub fn follow(target: Arc<WriteTarget>, context: Arc<TaskContext>, legacy: RunLegacy) -> Result<Arc<Self>> {
-        let mut run = Self::new(target, context)?;
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        let mut run = Self::new(target, context, own)?;
         run.state = OnceCell::new_with(Some(legacy.0));
         Ok(Arc::new(run))
     }

@@ -5,7 +5,6 @@ pub(super) const UNBUILT: &[(&str, &str)] = &[
     ("alter_function", "functions of the engine are registered by the program"),
     ("alter_view_dialect", "use CREATE OR REPLACE VIEW"),
     ("clone", "use CREATE TABLE .. AS SELECT, or copy the table's folder"),
-    ("compact", "let the engine that writes the table compact it"),
     ("compact_chain_table", "chain tables are written by Java's engines only"),
     ("compact_database", "let the engine that writes the tables compact them"),
     ("compact_manifest", "commits merge small manifests by themselves"),

@@ -12,8 +12,10 @@
 mod alter_column_default_value;
 mod branches;
 mod call;
+mod compact;
 mod consumers;
 mod known;
+mod partitions;
 mod registry;
 mod rollback;
 mod tags;

@@ -1,7 +1,7 @@
 //! Which procedures there are.
 
 use super::known::UNBUILT;
-use super::{Procedure, alter_column_default_value, branches, consumers, rollback, tags};
+use super::{Procedure, alter_column_default_value, branches, compact, consumers, rollback, tags};
 use crate::error::{Error, Result};
 use crate::options::nearest_of;
 
@@ -9,6 +9,7 @@ use crate::options::nearest_of;
 pub(super) const ALL: &[&dyn Procedure] = &[
     &alter_column_default_value::AlterColumnDefaultValue,
     &consumers::ClearConsumers,
+    &compact::Compact,
     &branches::CreateBranch,
     &tags::CreateTag,
     &tags::CreateTagFromTimestamp,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! committed already (SET paimon.commit.*)? -> 0 rows
-//!   loop: run of the nodes below -> messages -> dead letters, columns, commit
+//!   loop: run of the nodes below -> messages -> dead letters, columns, compaction, commit
 //!     another commit gave the same keys their place first -> its files go, and the nodes run again
 //! ```
 
@@ -21,6 +21,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::commit::CommitPlan;
 use crate::commit::{CommitOutcome, Committable, TableCommit, outcome_is_unknown};
+use crate::compact;
 use crate::error::{Error, ErrorKind};
 use crate::options::CommitOptions;
 use crate::table::Table;
@@ -105,7 +106,7 @@ impl Statement {
         &self,
         mut commit: TableCommit,
         run: &WriteRun,
-        messages: Vec<CommitMessage>,
+        mut messages: Vec<CommitMessage>,
     ) -> crate::error::Result<CommitOutcome> {
         let plan = &self.plan;
         // First: a row must not be lost between two commits.
@@ -122,6 +123,8 @@ impl Statement {
                 return Ok(CommitOutcome { replayed: true, ..CommitOutcome::default() });
             }
         }
+        let (table, replaces) = (Arc::clone(commit.table()), self.target.replaces());
+        Box::pin(compact::after_write(&table, &mut messages, replaces, run.context(), run.own_files())).await?;
         let mut commit = commit.owning(Arc::clone(run.own_files()));
         let mut committable = match plan.identifier {
             Some(identifier) => Committable::new(identifier, messages),

@@ -19,7 +19,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
 use crate::error::Error;
-use crate::maintain::automatic_tags;
+use crate::maintain::upkeep::{self, Committed};
 use crate::sql::zone;
 use crate::table::Table;
 use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget};
@@ -139,14 +139,18 @@ impl ExecutionPlan for LakeCommitExec {
         let counted = futures::stream::once(async move {
             let _ends = ends;
             let written = match gather(input).await {
-                Ok((messages, rows)) => Box::pin(commit_all(&run, &commit, messages)).await.map(|()| rows),
+                Ok((messages, rows)) => {
+                    let partitions = upkeep::partitions_of(&messages);
+                    Box::pin(commit_all(&run, &commit, messages)).await.map(|()| (partitions, rows))
+                }
                 Err(error) => Err(error),
             };
             if written.is_err() {
                 run.own_files().remove().await;
             }
-            let count = UInt64Array::from(vec![written?]);
-            Box::pin(upkeep(run.target().table(), zone.as_deref().unwrap_or("UTC"))).await;
+            let (partitions, rows) = written?;
+            let count = UInt64Array::from(vec![rows]);
+            Box::pin(due(run.target().table(), zone.as_deref().unwrap_or("UTC"), &partitions)).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
@@ -190,7 +194,8 @@ async fn commit_all(run: &WriteRun, plan: &CommitPlan, messages: Vec<CommitMessa
 }
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
-async fn upkeep(table: &Table, session: &str) {
+async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) {
     let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(session));
-    let _ = automatic_tags::after_commit(table, chrono::Utc::now(), &clock).await;
+    let committed = Committed { at_end: true, partitions: written };
+    let _ = Box::pin(upkeep::after_commit(table, chrono::Utc::now(), &clock, committed)).await;
 }

@@ -1,4 +1,5 @@
-//! Compaction of key tables: sorted runs are merged, level by level, and what changed is told (`spec/data.md 6`, `7`, `9.2`).
+//! Compaction: files are written anew so that there are fewer of them. Append tables: [`append`], [`append_sort`]. Key tables:
+//! sorted runs are merged, level by level, and what changed is told (`spec/data.md 6`, `7`, `9.2`).
 //!
 //! ```text
 //! live files of a bucket --levels.rs--> runs --pick.rs--> unit: which runs, to which level
@@ -7,10 +8,14 @@
 //!   -> CommitMessage.compact_*, committed as COMPACT
 //! ```
 //!
-//! [`compact`] compacts a table by itself; [`after_write`] what a writer has just written, so that both are committed together.
+//! [`compact`] compacts a key table by itself; [`after_write`] what a writer has just written, so that both are committed together.
 //!
 //! May import: `error`, `options`, `spec`, `store`, `format`, `table`, `plan`, `read`, `write`, `commit`.
 
+pub mod append;
+mod append_pick;
+mod append_rows;
+pub mod append_sort;
 mod bucket;
 mod expire;
 mod levels;

@@ -11,6 +11,7 @@
 
 mod branches;
 mod bridge;
+mod care;
 mod case;
 mod catalog_provider;
 mod catalogs;

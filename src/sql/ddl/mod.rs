@@ -37,7 +37,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
 pub(crate) use read::{partition, read};
 pub(crate) use statement::{Ddl, PartitionSpec};
-pub(crate) use target::{DEFAULT_DATABASE, LakeTarget};
+pub(crate) use target::{DEFAULT_DATABASE, LakeDatabase, LakeTarget};
 pub(crate) use views::Views;
 
 use super::LakeSession;

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 
-use super::{Argument, Kind, Procedure, TABLE, Values, partitions, success};
+use super::{Argument, Kind, Procedure, TABLE, Values, compact_append, partitions, success};
 use crate::commit::PartitionSpec;
+use crate::compact::append::AppendRequest;
 use crate::compact::{self, CompactRequest};
 use crate::error::{Error, Result};
 use crate::plan::live::PartitionPredicate;
@@ -48,23 +49,20 @@ impl Procedure for Compact {
                 return Err(Error::invalid(format!("argument compact_strategy is full or minor, not {other}")));
             }
         };
-        let sorts = given("order_strategy").is_some_and(|strategy| !strategy.eq_ignore_ascii_case("none"));
+        let partitions = chosen(values, &table, given("partitions"), given("where"))?;
+        let buckets = given("buckets").map(buckets).transpose()?;
         if !table.schema().has_primary_key() {
-            return Err(table.at(Error::unsupported(
-                "append tables are not compacted by this version; compact the table with another engine",
-            )));
+            let request = AppendRequest { partitions, buckets, minor, ..AppendRequest::default() };
+            return compact_append::run(values, &table, request).await;
         }
+        let sorts = given("order_strategy").is_some_and(|strategy| !strategy.eq_ignore_ascii_case("none"));
         if sorts || given("order_by").is_some() {
             return Err(table.at(Error::invalid(
                 "a table with a primary key is sorted by it; leave out order_strategy and order_by",
             )));
         }
-        let request = CompactRequest {
-            partitions: chosen(values, &table, given("partitions"), given("where"))?,
-            buckets: given("buckets").map(buckets).transpose()?,
-            idle: values.optional_duration("partition_idle_time"),
-            minor,
-        };
+        let idle = values.optional_duration("partition_idle_time");
+        let request = CompactRequest { partitions, buckets, idle, minor };
         let context = values.session().context().task_ctx();
         Box::pin(compact::compact(&table, request, &context)).await?;
         success()

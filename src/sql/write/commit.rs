@@ -21,7 +21,7 @@ use super::evolution::Evolution;
 use super::statement::Statement;
 use crate::commit::{Operation, OverwriteScope};
 use crate::error::Error;
-use crate::maintain::automatic_tags;
+use crate::maintain::upkeep::{self, Committed};
 use crate::sql::zone;
 use crate::table::Table;
 use crate::write::{RunSlot, WriteTarget};
@@ -140,9 +140,9 @@ impl ExecutionPlan for LakeCommitExec {
         let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
         let statement = Statement { input: Arc::clone(&self.input), target, slot, plan: Arc::clone(&self.commit) };
         let counted = futures::stream::once(async move {
-            let rows = Box::pin(statement.run(&context)).await?;
-            let count = UInt64Array::from(vec![rows]);
-            Box::pin(upkeep(statement.target.table(), zone.as_deref().unwrap_or("UTC"))).await;
+            let written = Box::pin(statement.run(&context)).await?;
+            let count = UInt64Array::from(vec![written.rows]);
+            Box::pin(due(statement.target.table(), zone.as_deref().unwrap_or("UTC"), &written.partitions)).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
@@ -150,7 +150,8 @@ impl ExecutionPlan for LakeCommitExec {
 }
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
-async fn upkeep(table: &Table, session: &str) {
+async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) {
     let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(session));
-    let _ = automatic_tags::after_commit(table, chrono::Utc::now(), &clock).await;
+    let committed = Committed { at_end: true, partitions: written };
+    let _ = Box::pin(upkeep::after_commit(table, chrono::Utc::now(), &clock, committed)).await;
 }

@@ -23,6 +23,7 @@ use super::commit::CommitPlan;
 use crate::commit::{CommitOutcome, Committable, TableCommit, outcome_is_unknown};
 use crate::compact;
 use crate::error::{Error, ErrorKind};
+use crate::maintain::upkeep;
 use crate::options::CommitOptions;
 use crate::table::Table;
 use crate::write::{BucketMode, CommitMessage, RunSlot, WriteRun, WriteTarget};
@@ -36,13 +37,22 @@ pub(super) struct Statement {
     pub plan: Arc<CommitPlan>,
 }
 
+/// What a statement has written.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    /// Rows.
+    pub rows: u64,
+    /// The partitions that got some.
+    pub partitions: Vec<Vec<u8>>,
+}
+
 impl Statement {
-    /// Writes and commits, and tells how many rows.
+    /// Writes and commits.
     ///
     /// # Errors
     /// What writing and committing say; nothing of the statement is in the table then, unless the outcome is unknown
     /// ([`outcome_is_unknown`]).
-    pub(super) async fn run(&self, context: &Arc<TaskContext>) -> Result<u64> {
+    pub(super) async fn run(&self, context: &Arc<TaskContext>) -> Result<Written> {
         let _ends = RunEnds(&self.slot);
         let table = self.target.table();
         let most = CommitOptions::new(table.settings()).map_err(|error| table.at(error))?.max_retries;
@@ -50,7 +60,7 @@ impl Statement {
         let mut input = Arc::clone(&self.input);
         loop {
             let error = match Box::pin(self.attempt(&input, context)).await {
-                Ok(rows) => return Ok(rows),
+                Ok(written) => return Ok(written),
                 Err(error) => error,
             };
             if again >= most || !self.can_run_again(&error) {
@@ -78,12 +88,12 @@ impl Statement {
             && !outcome_is_unknown(error)
     }
 
-    async fn attempt(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<u64> {
+    async fn attempt(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Written> {
         let commit = TableCommit::new(Arc::clone(self.target.table()), self.target.user())?;
         if let Some(identifier) = self.plan.identifier
             && commit.is_committed(identifier).await?
         {
-            return Ok(0);
+            return Ok(Written::default());
         }
         // The nodes below find the run when they are executed, so it begins first.
         let run = self.slot.start(&self.target, Arc::clone(context))?;
@@ -92,8 +102,9 @@ impl Statement {
                 letters.begin().await;
             }
             let (messages, rows) = gather(input.execute(0, Arc::clone(context))?).await?;
+            let partitions = upkeep::partitions_of(&messages);
             let outcome = Box::pin(self.commit(commit, &run, messages)).await?;
-            Ok(if outcome.replayed { 0 } else { rows })
+            Ok(if outcome.replayed { Written::default() } else { Written { rows, partitions } })
         };
         let done = Box::pin(done).await;
         if done.is_err() {

@@ -56,7 +56,7 @@ impl TableCommit {
         Ok(())
     }
 
-    fn key_types(&self) -> Vec<DataType> {
+    pub(super) fn key_types(&self) -> Vec<DataType> {
         self.table.schema().trimmed_primary_keys().iter().map(|field| field.data_type.clone()).collect()
     }
 

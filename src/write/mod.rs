@@ -31,6 +31,7 @@ mod prepare;
 mod rolling;
 #[cfg(test)]
 mod rolling_tests;
+mod row_changes;
 mod target;
 
 pub use check::{BadRow, RowCheck};

@@ -31,8 +31,16 @@ pub(crate) struct CommitPlan {
     pub identifier: Option<i64>,
     /// The statement.
     pub operation: Operation,
-    /// What is replaced; `None`: rows are added.
+    /// What is replaced; `None`: rows are added or changed.
     pub overwrite: Option<OverwriteScope>,
+    /// The snapshot whose rows are changed, 0 for a table that had none; the answer is then how many were.
+    pub read_rows: Option<i64>,
+}
+
+impl Default for CommitPlan {
+    fn default() -> Self {
+        Self { identifier: None, operation: Operation::Write, overwrite: None, read_rows: None }
+    }
 }
 
 /// Commits what the writers below wrote, and gives the number of rows.
@@ -145,7 +153,9 @@ impl ExecutionPlan for LakeCommitExec {
             if written.is_err() {
                 run.own_files().remove().await;
             }
-            let count = UInt64Array::from(vec![written?]);
+            let written = written?;
+            let count = if commit.read_rows.is_some() { run.changes().rows() } else { written };
+            let count = UInt64Array::from(vec![count]);
             Box::pin(upkeep(run.target().table(), zone.as_deref().unwrap_or("UTC"))).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
@@ -175,7 +185,10 @@ async fn gather(mut input: SendableRecordBatchStream) -> Result<(Vec<CommitMessa
 
 async fn commit_all(run: &WriteRun, plan: &CommitPlan, messages: Vec<CommitMessage>) -> Result<()> {
     let commit = TableCommit::new(Arc::clone(run.target().table()), run.target().user())?;
-    let commit = commit.owning(Arc::clone(run.own_files()));
+    let mut commit = commit.owning(Arc::clone(run.own_files()));
+    if let Some(read) = plan.read_rows {
+        commit = commit.changed_rows_of(read);
+    }
     let mut committable = match plan.identifier {
         Some(identifier) => Committable::new(identifier, messages),
         None => Committable::batch(messages),

@@ -61,7 +61,7 @@ impl Insert<'_> {
         };
         let writes = LakeWriteExec::plan(input, keys, &target, &slot, partitions)?;
         let operation = if overwrite.is_some() { Operation::Overwrite } else { Operation::Write };
-        let commit = Arc::new(CommitPlan { identifier: None, operation, overwrite });
+        let commit = Arc::new(CommitPlan { operation, overwrite, ..CommitPlan::default() });
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, commit)))
     }
 

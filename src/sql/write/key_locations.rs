@@ -20,7 +20,7 @@ use crate::table::Table;
 use crate::write::{WriteTarget, key_location_schema};
 
 /// Reads the keys of a table's latest snapshot, as [`key_location_schema`] has them. `None` when it has none.
-pub(super) async fn key_locations(state: &dyn Session, target: &WriteTarget) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(crate) async fn key_locations(state: &dyn Session, target: &WriteTarget) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let table = target.table();
     let snapshot = table.snapshot(None).await?;
     let request = ScanRequest::everything(table, Level0::Merge);

@@ -5,4 +5,7 @@ mod insert;
 mod key_locations;
 mod strict;
 
+pub(crate) use commit::{CommitPlan, LakeCommitExec};
 pub(crate) use insert::Insert;
+pub(crate) use key_locations::key_locations;
+pub(crate) use strict::with_strict_casts;

@@ -10,6 +10,7 @@ use arrow::datatypes::{Int8Type, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use uuid::Uuid;
 
+use super::ahead::WriteAhead;
 use super::assign::read_hashes;
 use super::existing::HASH_INDEX;
 use super::merge::{KeyMerger, KeyRows, Merged};
@@ -28,8 +29,8 @@ pub(super) struct KeyBucket {
     /// The sequence number of the row with ordinal 0.
     base: i64,
     merger: KeyMerger,
-    layers: Vec<RollingWriter>,
-    changelog: Option<RollingWriter>,
+    layers: Vec<WriteAhead>,
+    changelog: Option<WriteAhead>,
     /// For rows that wait for more of their key.
     memory: MemoryReservation,
     rows: u64,
@@ -41,7 +42,7 @@ impl KeyBucket {
         let base = Box::pin(next_sequence(run, &partition, bucket)).await?;
         let merger = KeyMerger::try_new(target)?;
         let changelog = match target.writes_changelog() {
-            true => Some(run.changelog_writer(&partition, bucket)?),
+            true => Some(WriteAhead::new(run.changelog_writer(&partition, bucket)?)),
             false => None,
         };
         let memory = MemoryConsumer::new("LakeWriteMerge").register(run.context().memory_pool());
@@ -67,15 +68,15 @@ impl KeyBucket {
             match part {
                 Merged::Rows { layer, rows } => {
                     while self.layers.len() <= layer {
-                        self.layers.push(self.run.key_writer(&self.partition, self.bucket)?);
+                        self.layers.push(WriteAhead::new(self.run.key_writer(&self.partition, self.bucket)?));
                     }
                     let (batch, sequence) = self.numbered(&rows)?;
-                    self.layers[layer].write_key_values(&batch, &sequence, &rows.kinds).await?;
+                    self.layers[layer].write(batch, sequence, rows.kinds).await?;
                 }
                 Merged::Raw(rows) => {
                     let (batch, sequence) = self.numbered(&rows)?;
                     if let Some(changelog) = &mut self.changelog {
-                        changelog.write_key_values(&batch, &sequence, &rows.kinds).await?;
+                        changelog.write(batch, sequence, rows.kinds).await?;
                     }
                 }
             }

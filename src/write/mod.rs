@@ -12,6 +12,7 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `format`, `table`, `plan`, `read`.
 
+mod ahead;
 mod assign;
 mod bucket;
 mod check;

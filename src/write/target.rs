@@ -81,13 +81,7 @@ impl WriteTarget {
         Self::build(table, false, false, true, user)
     }
 
-    fn build(
-        table: Arc<Table>,
-        replaces: bool,
-        with_kinds: bool,
-        with_ids: bool,
-        user: &str,
-    ) -> Result<Arc<Self>> {
+    fn build(table: Arc<Table>, replaces: bool, with_kinds: bool, with_ids: bool, user: &str) -> Result<Arc<Self>> {
         check_writable(&table)?;
         let named = |error: Error| table.at(error);
         let mode = BucketMode::of(&table).map_err(named)?;

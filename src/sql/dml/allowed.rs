@@ -38,9 +38,7 @@ pub(crate) fn latest_state(state: &TableState, options: &TableOptions) -> Result
 /// Unsupported, with the option that would allow it.
 pub(crate) fn check(table: &Table, verb: &str, action: Action) -> Result<()> {
     let options = table.settings();
-    let refused = |why: &str, remedy: &str| {
-        Err(table.at(Error::unsupported(format!("{verb}: {why}; {remedy}"))))
-    };
+    let refused = |why: &str, remedy: &str| Err(table.at(Error::unsupported(format!("{verb}: {why}; {remedy}"))));
     if options.data_evolution {
         return refused(
             "the rows of a table with 'data-evolution.enabled' lie in several files each",

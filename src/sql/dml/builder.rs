@@ -2,6 +2,7 @@
 //!
 //! Imports the engine's plans; [`super::rule`] does the rest.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::AsArray;
@@ -40,7 +41,7 @@ pub fn merge(context: &SessionContext, table: impl Into<TableReference>) -> Merg
 }
 
 /// A MERGE in the making.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct MergeBuilder {
     context: SessionContext,
@@ -132,6 +133,15 @@ impl Rows {
     }
 }
 
+impl fmt::Debug for MergeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MergeBuilder")
+            .field("table", &self.table)
+            .field("clauses", &self.clauses)
+            .finish_non_exhaustive()
+    }
+}
+
 impl MergeBuilder {
     /// The rows to merge; expressions name its columns as those of `alias`.
     pub fn using(mut self, source: DataFrame, alias: impl Into<String>) -> Self {
@@ -168,7 +178,9 @@ impl MergeBuilder {
         }
         let has_rule = self.context.state().analyzer().rules.iter().any(|rule| rule.name() == LakeDmlRule::NAME);
         if !has_rule {
-            return Err(Error::unsupported("the session was not prepared for lake tables; call tidelake::sql::register"));
+            return Err(Error::unsupported(
+                "the session was not prepared for lake tables; call tidelake::sql::register",
+            ));
         }
         let provider = self.context.table_provider(self.table.clone()).await?;
         let target = DFSchema::try_from_qualified_schema(self.table.clone(), &provider.schema())?;

@@ -77,7 +77,9 @@ impl LakeSession {
         let full = |table: &str| TableReference::full(within.catalog_name.as_str(), within.database.as_str(), table);
         let provider = self.context.table_provider(full(&exact)).await?;
         let Some(lake) = provider.downcast_ref::<LakeTable>() else {
-            return Err(Error::unsupported(format!("{verb}: {exact} is a system table or a view, which can't be changed")));
+            return Err(Error::unsupported(format!(
+                "{verb}: {exact} is a system table or a view, which can't be changed"
+            )));
         };
         let state = lake.changed_state(verb)?;
         let table = Arc::clone(&state.table);
@@ -228,7 +230,10 @@ pub(super) fn whole_partitions(
         None => None,
         Some(condition) => {
             let has_subquery = datafusion::common::tree_node::TreeNode::exists(&condition, |expr| {
-                Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
+                Ok(matches!(
+                    expr,
+                    Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+                ))
             })?;
             let columns = condition.column_refs();
             let of_partitions = columns.iter().all(|column| keys.contains(&column.name));
@@ -238,7 +243,8 @@ pub(super) fn whole_partitions(
             Some(unqualified(condition)?)
         }
     };
-    let counted = LogicalPlanBuilder::from(plan.clone()).aggregate(Vec::<Expr>::new(), vec![count(lit(1_i64))])?.build()?;
+    let counted =
+        LogicalPlanBuilder::from(plan.clone()).aggregate(Vec::<Expr>::new(), vec![count(lit(1_i64))])?.build()?;
     let sink = ChangeSink::new(state.clone(), Change::Partitions(condition));
     Ok(Some(insert_into(sink, reference, counted)))
 }

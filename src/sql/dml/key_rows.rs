@@ -255,9 +255,8 @@ impl KeyChanger {
     /// Refuses rows that are changed a second time; a row that is deleted twice is deleted once.
     fn refuse_repeats(&mut self, old: &[ArrayRef], actions: &mut [Option<Action>]) -> Result<()> {
         let Some(converter) = &mut self.converter else { return Ok(()) };
-        let changed: Vec<usize> = (0..actions.len())
-            .filter(|row| matches!(actions[*row], Some(Action::Update | Action::Delete)))
-            .collect();
+        let changed: Vec<usize> =
+            (0..actions.len()).filter(|row| matches!(actions[*row], Some(Action::Update | Action::Delete))).collect();
         if changed.is_empty() || old.is_empty() {
             return Ok(());
         }
@@ -307,7 +306,12 @@ impl KeyChanger {
             let compare = comparator(*key, false)?;
             if let Some(row) = rows.iter().find(|row| compare(**row, **row) != Ordering::Equal) {
                 let name = &self.table().schema().fields[*key].name;
-                return refused(*row, format!("UPDATE would change column {name} of the primary key; delete the row and insert another one"));
+                return refused(
+                    *row,
+                    format!(
+                        "UPDATE would change column {name} of the primary key; delete the row and insert another one"
+                    ),
+                );
             }
         }
         for guard in &self.guards {
@@ -320,7 +324,8 @@ impl KeyChanger {
             };
             let lost = |row: usize| {
                 let nothing = guard.sequence.iter().all(|column| new[*column].is_null(row));
-                let touched = protected.iter().any(|compare| compare.as_ref().is_none_or(|compare| compare(row, row).is_ne()));
+                let touched =
+                    protected.iter().any(|compare| compare.as_ref().is_none_or(|compare| compare(row, row).is_ne()));
                 match order(row) {
                     // The old values are the newer ones.
                     Ordering::Greater => true,
@@ -345,7 +350,9 @@ impl KeyChanger {
                 let name = &self.table().schema().fields[*column].name;
                 return refused(
                     *row,
-                    format!("column {name} can't become NULL: 'merge-engine' = 'partial-update' keeps the last value that is not NULL"),
+                    format!(
+                        "column {name} can't become NULL: 'merge-engine' = 'partial-update' keeps the last value that is not NULL"
+                    ),
                 );
             }
         }

@@ -53,7 +53,13 @@ pub(super) fn append_changes(
         _ => Arc::new(CoalescePartitionsExec::new(writes)),
     };
     let parquet = session.default_table_options().parquet;
-    Ok(Arc::new(LakeRemovalsExec::new(writes, Arc::clone(target), Arc::clone(slot), snapshot.clone(), Arc::new(parquet))))
+    Ok(Arc::new(LakeRemovalsExec::new(
+        writes,
+        Arc::clone(target),
+        Arc::clone(slot),
+        snapshot.clone(),
+        Arc::new(parquet),
+    )))
 }
 
 /// Notes the rows that go, and gives those that come.
@@ -143,7 +149,9 @@ impl ExecutionPlan for LakeMarksExec {
         let input = self.input.execute(partition, context)?;
         let (shape, schema) = (Arc::clone(&self.shape), self.schema());
         let to = Arc::clone(&schema);
-        let rows = input.map(move |batch| -> EngineResult<RecordBatch> { Ok(take_apart(&run, &shape, &to, &batch?)?) }).boxed();
+        let rows = input
+            .map(move |batch| -> EngineResult<RecordBatch> { Ok(take_apart(&run, &shape, &to, &batch?)?) })
+            .boxed();
         let rows = rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.boxed())))
     }

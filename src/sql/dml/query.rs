@@ -14,10 +14,10 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, Delete, Expr, FromTable, Ident, JoinConstraint, JoinOperator, LimitClause, Merge,
-    MergeAction, MergeClauseKind, MergeInsertKind, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement as SqlStatement, TableAlias, TableFactor, TableWithJoins, Update, UpdateTableFromKind, Value,
-    ValueWithSpan, VisitMut, VisitorMut, With,
+    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, Delete, Expr, FromTable, Ident, JoinConstraint,
+    JoinOperator, LimitClause, Merge, MergeAction, MergeClauseKind, MergeInsertKind, ObjectName, OrderBy, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableAlias, TableFactor,
+    TableWithJoins, Update, UpdateTableFromKind, Value, ValueWithSpan, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -100,8 +100,18 @@ impl Changing {
     /// # Errors
     /// Unsupported for what is no table, and for clauses that would have no meaning.
     pub(crate) fn target_name(&self) -> Result<(Vec<Ident>, Option<Ident>)> {
-        let TableFactor::Table { name, alias, args, with_hints, version, with_ordinality, partitions, json_path, sample, index_hints } =
-            self.target()?
+        let TableFactor::Table {
+            name,
+            alias,
+            args,
+            with_hints,
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+        } = self.target()?
         else {
             return Err(Error::unsupported(format!("{} changes a table, not a query", self.name())));
         };
@@ -168,7 +178,10 @@ impl Target<'_> {
         let own = match before {
             [] => true,
             [qualifier] => normalized(qualifier) == normalized(&self.alias),
-            more => more.len() == self.written.len() && more.iter().zip(&self.written).all(|(a, b)| normalized(a) == normalized(b)),
+            more => {
+                more.len() == self.written.len()
+                    && more.iter().zip(&self.written).all(|(a, b)| normalized(a) == normalized(b))
+            }
         };
         let column = found(last, self.columns).filter(|_| own);
         column.and_then(|column| self.columns.iter().position(|known| *known == column)).ok_or_else(|| {
@@ -181,7 +194,10 @@ impl Target<'_> {
         let mut values = BTreeMap::new();
         for assignment in assignments {
             let AssignmentTarget::ColumnName(name) = &assignment.target else {
-                return Err(Error::unsupported(format!("{verb}: SET takes one column at a time, not ({})", assignment.target)));
+                return Err(Error::unsupported(format!(
+                    "{verb}: SET takes one column at a time, not ({})",
+                    assignment.target
+                )));
             };
             let column = self.resolve(verb, name)?;
             if values.insert(column, defaulted(&assignment.value)).is_some() {
@@ -328,7 +344,9 @@ impl Target<'_> {
         self.unqualify(&mut merge);
         let source_alias = source_alias(&merge.source)?;
         if normalized(&source_alias) == normalized(&self.alias) {
-            return Err(Error::invalid(format!("MERGE: target and source are both called {source_alias}; give one an alias")));
+            return Err(Error::invalid(format!(
+                "MERGE: target and source are both called {source_alias}; give one an alias"
+            )));
         }
         let has = |kinds: &[MergeClauseKind]| merge.clauses.iter().any(|clause| kinds.contains(&clause.clause_kind));
         let join = match (
@@ -381,13 +399,17 @@ impl Target<'_> {
         let mut items = vec![item(clause.clone(), "clause".to_owned())];
         if shape.has_new {
             for (column, name) in self.columns.iter().enumerate() {
-                let of_column: Vec<(usize, Expr)> =
-                    values.iter().enumerate().filter_map(|(at, row)| Some((at, row.as_ref()?.get(column)?.clone()))).collect();
+                let of_column: Vec<(usize, Expr)> = values
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(at, row)| Some((at, row.as_ref()?.get(column)?.clone())))
+                    .collect();
                 let first = of_column.first().map(|(_, expr)| expr.clone());
                 let value = match first {
                     // What all clauses agree on, and what nothing can go wrong with.
                     Some(first)
-                        if matches!(first, Expr::CompoundIdentifier(_)) && of_column.iter().all(|(_, expr)| *expr == first) =>
+                        if matches!(first, Expr::CompoundIdentifier(_))
+                            && of_column.iter().all(|(_, expr)| *expr == first) =>
                     {
                         first
                     }
@@ -423,12 +445,20 @@ impl Target<'_> {
     }
 
     /// What a clause does, and the row that it makes.
-    fn action(&self, action: MergeAction, source: &[String], source_alias: &Ident) -> Result<(Action, Option<Vec<Expr>>)> {
+    fn action(
+        &self,
+        action: MergeAction,
+        source: &[String],
+        source_alias: &Ident,
+    ) -> Result<(Action, Option<Vec<Expr>>)> {
         let of_source = |name: &str| -> Result<Expr> {
             let column = source.iter().find(|known| *known == name);
             let column = column.or_else(|| source.iter().find(|known| known.eq_ignore_ascii_case(name)));
             let column = column.ok_or_else(|| {
-                Error::not_found(format!("MERGE: '*' takes column {name} from the source, which has {}", source.join(", ")))
+                Error::not_found(format!(
+                    "MERGE: '*' takes column {name} from the source, which has {}",
+                    source.join(", ")
+                ))
             })?;
             Ok(Expr::CompoundIdentifier(vec![source_alias.clone(), quoted(column)]))
         };
@@ -436,7 +466,9 @@ impl Target<'_> {
             MergeAction::Delete { .. } => Ok((Action::Delete, None)),
             MergeAction::Update(update) => {
                 if update.update_predicate.is_some() || update.delete_predicate.is_some() {
-                    return Err(Error::unsupported("MERGE: UPDATE .. WHERE is not supported; use WHEN MATCHED AND <condition>"));
+                    return Err(Error::unsupported(
+                        "MERGE: UPDATE .. WHERE is not supported; use WHEN MATCHED AND <condition>",
+                    ));
                 }
                 let everything = matches!(update.assignments.as_slice(), [only] if is_star(&only.value));
                 let mut values = match everything {
@@ -457,7 +489,9 @@ impl Target<'_> {
                     ));
                 }
                 let given = match &insert.kind {
-                    MergeInsertKind::Row => return Err(Error::unsupported("MERGE: INSERT ROW is not supported; use INSERT *")),
+                    MergeInsertKind::Row => {
+                        return Err(Error::unsupported("MERGE: INSERT ROW is not supported; use INSERT *"));
+                    }
                     MergeInsertKind::Values(values) => match values.rows.as_slice() {
                         [row] => row.content.clone(),
                         _ => return Err(Error::invalid("MERGE: INSERT gives one row")),
@@ -481,7 +515,10 @@ impl Target<'_> {
                 let mut values = BTreeMap::new();
                 for (column, value) in columns.into_iter().zip(&given) {
                     if values.insert(column, defaulted(value)).is_some() {
-                        return Err(Error::invalid(format!("MERGE: INSERT names column {} twice", self.columns[column])));
+                        return Err(Error::invalid(format!(
+                            "MERGE: INSERT names column {} twice",
+                            self.columns[column]
+                        )));
                     }
                 }
                 let row = (0..self.columns.len()).map(|at| values.remove(&at).unwrap_or_else(null));

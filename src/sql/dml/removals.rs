@@ -124,8 +124,12 @@ impl ExecutionPlan for LakeRemovalsExec {
         }
         let run = self.slot.current()?;
         let written = self.input.execute(0, Arc::clone(&context))?;
-        let removal =
-            Removal { run: Arc::clone(&run), snapshot: self.snapshot.clone(), parquet: Arc::clone(&self.parquet), context };
+        let removal = Removal {
+            run: Arc::clone(&run),
+            snapshot: self.snapshot.clone(),
+            parquet: Arc::clone(&self.parquet),
+            context,
+        };
         // All marks are there once the writers are done.
         let removed = futures::stream::once(async move {
             let messages = Box::pin(removal.messages()).await.map_err(|error| run.target().table().at(error))?;
@@ -185,7 +189,9 @@ impl Removal {
         }
         match marks.keys().next() {
             None => Ok(buckets.into_values().collect()),
-            Some(name) => Err(Error::internal("a row lies in a file that the table does not have").with("file", name.clone())),
+            Some(name) => {
+                Err(Error::internal("a row lies in a file that the table does not have").with("file", name.clone()))
+            }
         }
     }
 
@@ -287,7 +293,8 @@ impl Removal {
     async fn scan(&self, files: Vec<PlannedFile>, tracked: bool) -> Result<LakeScanExec> {
         let table = self.run.target().table();
         let columns = if tracked { SystemColumns::RowIds } else { SystemColumns::None };
-        let mut plan = ScanPlan { snapshot: self.snapshot.clone(), counters: PlanCounters::default(), ..ScanPlan::default() };
+        let mut plan =
+            ScanPlan { snapshot: self.snapshot.clone(), counters: PlanCounters::default(), ..ScanPlan::default() };
         for file in files {
             if tracked {
                 let first_row_id = file.file.first_row_id().and_then(|id| u64::try_from(id).ok());

@@ -15,8 +15,8 @@ use datafusion::common::{Column, Result, ScalarValue, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::dml::{MergeIntoAction, MergeIntoClauseKind, MergeIntoOp};
 use datafusion::logical_expr::{
-    Case, DmlStatement, Expr, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Sort, SubqueryAlias, TableSource, WriteOp,
-    lit,
+    Case, DmlStatement, Expr, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Sort, SubqueryAlias, TableSource,
+    WriteOp, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -128,7 +128,8 @@ impl Rewrite {
         if shape.has_old {
             let deletes = shape.does(Action::Delete);
             for (field, matters) in self.table().schema().fields.iter().zip(old_values_of_updates(self.table())) {
-                let value = if deletes || matters { column(&field.name)? } else { Expr::Literal(ScalarValue::Null, None) };
+                let value =
+                    if deletes || matters { column(&field.name)? } else { Expr::Literal(ScalarValue::Null, None) };
                 exprs.push(value.alias(format!("old {}", field.name)));
             }
         }
@@ -143,7 +144,8 @@ impl Rewrite {
 
     /// The same plan over the table with the places of its rows.
     fn with_places(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
-        let below = |input: &Arc<LogicalPlan>| Ok::<_, datafusion::error::DataFusionError>(Arc::new(self.with_places(input)?));
+        let below =
+            |input: &Arc<LogicalPlan>| Ok::<_, datafusion::error::DataFusionError>(Arc::new(self.with_places(input)?));
         match plan {
             LogicalPlan::TableScan(scan) if scan.projection.is_none() => {
                 LogicalPlanBuilder::scan(scan.table_name.clone(), Arc::clone(&self.places), None)?.build()
@@ -151,9 +153,7 @@ impl Rewrite {
             LogicalPlan::Filter(filter) => {
                 LogicalPlanBuilder::from(self.with_places(&filter.input)?).filter(filter.predicate.clone())?.build()
             }
-            LogicalPlan::Limit(limit) => {
-                Ok(LogicalPlan::Limit(Limit { input: below(&limit.input)?, ..limit.clone() }))
-            }
+            LogicalPlan::Limit(limit) => Ok(LogicalPlan::Limit(Limit { input: below(&limit.input)?, ..limit.clone() })),
             LogicalPlan::Sort(sort) => Ok(LogicalPlan::Sort(Sort { input: below(&sort.input)?, ..sort.clone() })),
             LogicalPlan::SubqueryAlias(alias) => {
                 Ok(LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(below(&alias.input)?, alias.alias.clone())?))
@@ -250,7 +250,9 @@ impl Rewrite {
                 MergeIntoAction::Insert { columns, values } => {
                     let given = |name: &str, at: usize| match columns.is_empty() {
                         true => values.get(at).cloned(),
-                        false => columns.iter().position(|column| column == name).and_then(|at| values.get(at).cloned()),
+                        false => {
+                            columns.iter().position(|column| column == name).and_then(|at| values.get(at).cloned())
+                        }
                     };
                     let null = || Expr::Literal(ScalarValue::Null, None);
                     let row = fields.iter().enumerate().map(|(at, field)| given(&field.name, at).unwrap_or_else(null));
@@ -272,7 +274,8 @@ impl Rewrite {
                 });
                 let arms = arms
                     .map(|(at, value)| {
-                        let value = datafusion::logical_expr::ExprSchemable::cast_to(value, &data_type, joined.schema())?;
+                        let value =
+                            datafusion::logical_expr::ExprSchemable::cast_to(value, &data_type, joined.schema())?;
                         Ok((Box::new(number(at + 1)), Box::new(value)))
                     })
                     .collect::<Result<Vec<_>>>()?;

@@ -109,7 +109,8 @@ impl ChangeShape {
     pub(crate) fn schema(&self, table: &Table) -> SchemaRef {
         let columns = arrow_schema(&table.schema().fields);
         let of_table = |what: &str| -> Vec<Field> {
-            let renamed = |field: &Arc<Field>| Field::new(format!("{what} {}", field.name()), field.data_type().clone(), true);
+            let renamed =
+                |field: &Arc<Field>| Field::new(format!("{what} {}", field.name()), field.data_type().clone(), true);
             columns.fields().iter().map(renamed).collect()
         };
         let mut fields = Vec::new();

@@ -18,7 +18,8 @@ const TABLES: [(&str, &str); 4] = [
     ("tracked", "k INT, g STRING, v INT) WITH ('row-tracking.enabled' = 'true'"),
 ];
 
-const ROWS: &str = "(1, 'a', 10), (2, 'a', NULL), (3, 'b', 30), (4, 'b', 5), (5, NULL, 50), (6, 'c', 60), (7, NULL, NULL)";
+const ROWS: &str =
+    "(1, 'a', 10), (2, 'a', NULL), (3, 'b', 30), (4, 'b', 5), (5, NULL, 50), (6, 'c', 60), (7, NULL, NULL)";
 
 struct Lake {
     folder: TempDir,
@@ -134,7 +135,8 @@ async fn update_and_merge_when_a_stock_session_runs_them_then_as_in_our_own() {
     let stock = lake.stock().await;
     for (name, columns) in TABLES {
         lake.fill(name, columns).await;
-        let sql = format!("UPDATE {name} SET v = v + (SELECT max(n) FROM s), g = upper(g) WHERE k IN (SELECT id FROM s)");
+        let sql =
+            format!("UPDATE {name} SET v = v + (SELECT max(n) FROM s), g = upper(g) WHERE k IN (SELECT id FROM s)");
         assert_eq!(stock_run(&stock, &sql).await, ["2"], "{sql}");
         let sql = format!(
             "MERGE INTO {name} USING (SELECT id, max(n) AS n FROM s WHERE id IS NOT NULL GROUP BY id UNION ALL SELECT 9, 90) AS x \
@@ -161,7 +163,8 @@ async fn merge_when_a_program_builds_it_then_the_rows_are_changed() {
     let stock = lake.stock().await;
     for (name, columns) in TABLES {
         lake.fill(name, columns).await;
-        let source = stock.sql("SELECT * FROM (VALUES (1, 'x', -10), (2, 'y', 2), (9, 'z', 9)) AS v(k, g, v)").await.unwrap();
+        let source =
+            stock.sql("SELECT * FROM (VALUES (1, 'x', -10), (2, 'y', 2), (9, 'z', 9)) AS v(k, g, v)").await.unwrap();
         let column = |column: &str| col(format!("{name}.{column}"));
         let changed = merge(&stock, format!("lake.default.{name}"))
             .using(source.clone(), "src")
@@ -176,7 +179,8 @@ async fn merge_when_a_program_builds_it_then_the_rows_are_changed() {
         assert_eq!(changed, 4);
         let expected = ["2|y|2", "3|b|30", "4|b|5", "5||50", "6|c|60", "9||18"];
         assert_eq!(lake.run(&format!("SELECT * FROM {name}")).await.unwrap(), expected, "{name}");
-        let incomplete = merge(&stock, format!("lake.default.{name}")).using(source, "src").execute().await.unwrap_err();
+        let incomplete =
+            merge(&stock, format!("lake.default.{name}")).using(source, "src").execute().await.unwrap_err();
         assert!(incomplete.message().contains("condition"), "{incomplete}");
     }
 }
@@ -192,7 +196,8 @@ async fn statements_when_others_commit_in_between_then_they_are_planned_again() 
         assert_eq!(lake.run(&format!("UPDATE {name} SET v = 100 WHERE k = 3")).await.unwrap(), ["1"]);
         assert_eq!(lake.run(&format!("DELETE FROM {name} WHERE k = 4")).await.unwrap(), ["1"]);
         let task = lake.session.context().task_ctx();
-        let answer = datafusion::physical_plan::collect(plan, task).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let answer =
+            datafusion::physical_plan::collect(plan, task).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(lines(answer), ["1"], "{name}");
         let now = lake.run(&format!("SELECT k, v FROM {name} WHERE k IN (3, 4)")).await.unwrap();
         assert_eq!(now, ["3|101"], "{name}");

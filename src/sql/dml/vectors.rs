@@ -71,7 +71,8 @@ impl Vectors {
         let touched = |entry: &&IndexEntry| {
             has_buckets || entry.dv_ranges.iter().flatten().any(|range| changes.contains_key(&range.data_file))
         };
-        let known = |entry: &IndexEntry| entry.dv_ranges.iter().flatten().any(|range| changes.contains_key(&range.data_file));
+        let known =
+            |entry: &IndexEntry| entry.dv_ranges.iter().flatten().any(|range| changes.contains_key(&range.data_file));
         let comes = changes.values().any(Option::is_some);
         if !comes && !self.entries.iter().filter(of_bucket).any(known) {
             return Ok(replaced);
@@ -109,7 +110,8 @@ impl Vectors {
             .iter()
             .flatten()
             .map(|range| {
-                let record = usize::try_from(range.offset).ok().and_then(|offset| bytes.get(offset..)).ok_or_else(outside)?;
+                let record =
+                    usize::try_from(range.offset).ok().and_then(|offset| bytes.get(offset..)).ok_or_else(outside)?;
                 let length = u64::try_from(range.length).map_err(|_| outside())?;
                 Ok((range.data_file.clone(), DeletionVector::parse(record, length)?))
             })
@@ -180,9 +182,8 @@ mod tests {
             })
             .collect();
         let one = vectors["f0"].to_record().unwrap().len() as u64;
-        let counts = |target| -> Vec<usize> {
-            parts(vectors.clone(), target).unwrap().iter().map(BTreeMap::len).collect()
-        };
+        let counts =
+            |target| -> Vec<usize> { parts(vectors.clone(), target).unwrap().iter().map(BTreeMap::len).collect() };
         assert_eq!(counts(u64::MAX), [5]);
         assert_eq!(counts(2 * one), [2, 2, 1]);
         assert_eq!(counts(0), [1; 5]);

@@ -400,7 +400,8 @@ impl GroupStream {
                 }
                 ROW_INDEX if places => {
                     // Tables whose rows lie in several files have no places.
-                    return Arc::new(positions.iter().map(|position| *position as i64).collect::<Int64Array>()) as ArrayRef;
+                    return Arc::new(positions.iter().map(|position| *position as i64).collect::<Int64Array>())
+                        as ArrayRef;
                 }
                 _ => {}
             }

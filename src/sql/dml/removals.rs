@@ -3,7 +3,7 @@
 //!
 //! Imports `write`, `plan`, `read`, the scan node and `vectors`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -150,8 +150,14 @@ struct Removal {
     context: Arc<TaskContext>,
 }
 
-/// Files of one bucket, with the rows of each that go.
-type Marked = Vec<(PlannedFile, RoaringTreemap)>;
+/// What is marked of one bucket.
+#[derive(Default)]
+struct Marked {
+    /// Files with the rows of each that go.
+    files: Vec<(PlannedFile, RoaringTreemap)>,
+    /// The names of all files of the bucket.
+    live: HashSet<String>,
+}
 
 impl Removal {
     async fn messages(&self) -> Result<Vec<CommitMessage>> {
@@ -182,11 +188,14 @@ impl Removal {
         let plan = Box::pin(plan_scan(table, self.snapshot.clone(), &request)).await?;
         let mut buckets: BTreeMap<(Arc<[u8]>, i32), Marked> = BTreeMap::new();
         for file in plan.groups.into_iter().flat_map(|group| group.files) {
+            let bucket = (Arc::clone(&file.partition.row), file.file.bucket());
+            let bucket = buckets.entry(bucket).or_default();
+            bucket.live.insert(file.file.name().to_owned());
             if let Some(rows) = marks.remove(file.file.name()) {
-                let bucket = (Arc::clone(&file.partition.row), file.file.bucket());
-                buckets.entry(bucket).or_default().push((file, rows));
+                bucket.files.push((file, rows));
             }
         }
+        buckets.retain(|_, bucket| !bucket.files.is_empty());
         match marks.keys().next() {
             None => Ok(buckets.into_values().collect()),
             Some(name) => {
@@ -210,11 +219,13 @@ impl Removal {
         vectors: &Vectors,
         file: &PlannedFile,
         changes: Changes,
+        live: HashSet<String>,
     ) -> Result<()> {
         let bucket = Bucket {
             partition: Arc::clone(&file.partition.row),
             path: file.partition.path.clone(),
             number: file.file.bucket(),
+            live,
         };
         let replaced = vectors.change(&bucket, changes, self.run.own_files()).await?;
         message.new_index_files = replaced.new;
@@ -223,7 +234,8 @@ impl Removal {
     }
 
     /// Marks the rows of a bucket; files all of whose rows are gone go.
-    async fn mark(&self, files: Marked, vectors: &Vectors) -> Result<CommitMessage> {
+    async fn mark(&self, marked: Marked, vectors: &Vectors) -> Result<CommitMessage> {
+        let Marked { files, live } = marked;
         let table = self.run.target().table();
         let Some((first, _)) = files.first() else { return Ok(CommitMessage::default()) };
         let first = first.clone();
@@ -245,12 +257,13 @@ impl Removal {
                 changes.insert(name, Some(vector));
             }
         }
-        self.change_vectors(&mut message, vectors, &first, changes).await?;
+        self.change_vectors(&mut message, vectors, &first, changes, live).await?;
         Ok(message)
     }
 
     /// Writes the rows of a bucket's files that stay to new files.
-    async fn rewrite(&self, files: Marked, vectors: &Vectors) -> Result<CommitMessage> {
+    async fn rewrite(&self, marked: Marked, vectors: &Vectors) -> Result<CommitMessage> {
+        let Marked { files, live } = marked;
         let target = self.run.target();
         let table = target.table();
         let Some((first, _)) = files.first() else { return Ok(CommitMessage::default()) };
@@ -271,7 +284,7 @@ impl Removal {
                 kept.push(file);
             }
         }
-        self.change_vectors(&mut message, vectors, &first, changes).await?;
+        self.change_vectors(&mut message, vectors, &first, changes, live).await?;
         if kept.is_empty() {
             return Ok(message);
         }

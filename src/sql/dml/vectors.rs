@@ -3,7 +3,7 @@
 //!
 //! Imports `spec`, `plan`, `store`, `write` and `table`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -26,6 +26,8 @@ pub(super) struct Bucket {
     pub path: String,
     /// The bucket.
     pub number: i32,
+    /// The names of its data files.
+    pub live: HashSet<String>,
 }
 
 /// What becomes of the vectors of data files: the new one, or none where the file goes.
@@ -82,6 +84,8 @@ impl Vectors {
             vectors.extend(self.vectors_of(bucket, entry).await?);
             replaced.old.push(entry.clone());
         }
+        // Old writers leave vectors of files that are gone.
+        vectors.retain(|file, _| bucket.live.contains(file));
         for (file, vector) in changes {
             match vector {
                 Some(vector) => vectors.insert(file, vector),

@@ -19,6 +19,7 @@
 mod attempt;
 mod base;
 mod brought;
+mod changed_rows;
 mod changes;
 mod conflicts;
 #[doc(hidden)]

@@ -11,7 +11,7 @@ use super::changes::{Changes, changes_of};
 use super::new_files::{Names, NewFiles};
 use super::scope::{OverwriteScope, PartitionSpec, Scope};
 use super::source::{Draft, Source};
-use super::{BATCH_IDENTIFIER, CommitOutcome, Committable};
+use super::{BATCH_IDENTIFIER, CommitOutcome, Committable, Operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::CommitOptions;
 use crate::spec::{AvroCodec, CommitKind, Snapshot};
@@ -37,6 +37,10 @@ pub struct TableCommit {
     pub(super) read_snapshot: Option<i64>,
     /// The snapshot whose keys the rows were given their places by.
     pub(super) known_keys: Option<i64>,
+    /// Whether what is committed changes rows as they were in the snapshot that was read.
+    pub(super) changes_rows: bool,
+    /// What the snapshots of a removal say made them.
+    pub(super) operation: Option<Operation>,
     /// Strict mode looks at snapshots after this one (`spec/metadata.md 7.6`).
     pub(super) safe_snapshot: Mutex<Option<i64>>,
     /// The snapshot up to which [`Self::filter_committed`] knows what the user committed.
@@ -69,6 +73,8 @@ impl TableCommit {
             check_conflicts: false,
             read_snapshot: None,
             known_keys: None,
+            changes_rows: false,
+            operation: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
             filtered_at: Mutex::new(None),
             schema_id: Mutex::new(table.schema().id),
@@ -124,6 +130,23 @@ impl TableCommit {
     #[must_use]
     pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
         self.known_keys = snapshot;
+        self
+    }
+
+    /// The snapshot whose rows are changed (0 for a table that had none): that another commit since then brought rows whose
+    /// keys lie between those that are changed is a conflict. What happened to files of tables without keys is always looked
+    /// at.
+    #[must_use]
+    pub fn changed_rows_of(mut self, snapshot: i64) -> Self {
+        self.read_snapshot = Some(snapshot);
+        self.changes_rows = true;
+        self
+    }
+
+    /// The statement that the snapshots of [`Self::drop_partitions`] and [`Self::truncate`] name.
+    #[must_use]
+    pub fn operation(mut self, operation: Operation) -> Self {
+        self.operation = Some(operation);
         self
     }
 
@@ -249,7 +272,7 @@ impl TableCommit {
     }
 
     async fn remove(&self, scope: Scope) -> Result<CommitOutcome> {
-        let nothing = Committable::batch(Vec::new());
+        let nothing = Committable { operation: self.operation, ..Committable::batch(Vec::new()) };
         let source = Source::Replace { scope, changes: Changes::default() };
         Box::pin(self.run(&draft(&nothing, CommitKind::Overwrite, source, true, true))).await
     }

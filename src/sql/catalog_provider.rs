@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use super::branches::OtherBranch;
 use super::bridge;
 use super::changes::{AUDIT_LOG, BINLOG, ChangeTable};
+use super::dml::ROW_PLACES;
 use super::hints::{OPTIONS_MARK, split_options, take_checked_rows, take_static_partition};
 use super::pins::SnapshotPins;
 use super::provider::{LakeTable, READ_OPTIMIZED};
@@ -309,6 +310,7 @@ fn system_provider(name: &str, state: TableState) -> crate::error::Result<Arc<dy
         ROW_TRACKING => return Ok(Arc::new(LakeTable::with_state(state).with_row_ids()?)),
         AUDIT_LOG => return Ok(Arc::new(ChangeTable::audit_log(state))),
         BINLOG => return Ok(Arc::new(ChangeTable::binlog(state))),
+        ROW_PLACES => return Ok(Arc::new(LakeTable::with_state(state).with_places()?)),
         READ_OPTIMIZED => return Ok(Arc::new(LakeTable::with_state(state).read_optimized())),
         _ => {}
     }

@@ -21,6 +21,7 @@ mod constructors;
 mod ddl;
 mod describe;
 mod dialect;
+mod dml;
 mod factory;
 mod functions;
 pub(crate) mod hints;
@@ -50,6 +51,7 @@ mod tests;
 
 pub use catalog_provider::{LakeCatalog, LakeSchema};
 pub use changes::LakeChanges;
+pub use dml::{MergeBuilder, Rows, When, merge};
 pub use factory::LakeTableFactory;
 pub use provider::LakeTable;
 pub use scan::LakeScanExec;

@@ -32,6 +32,7 @@ mod prepare;
 mod rolling;
 #[cfg(test)]
 mod rolling_tests;
+mod row_changes;
 mod target;
 
 pub use check::{BadRow, RowCheck};

@@ -121,7 +121,8 @@ async fn prepare(run: &WriteRun, batch: &RecordBatch) -> Result<RecordBatch> {
     let first = run.ordinals(batch.num_rows());
     let ordinals: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + batch.num_rows() as i64));
     let width = target.width();
-    let expected = width + usize::from(target.with_kinds());
+    let own = width + usize::from(target.with_kinds());
+    let expected = own + if target.with_ids() { 2 } else { 0 };
     if batch.num_columns() != expected {
         return Err(Error::internal(format!("{} columns of rows to be written, not {expected}", batch.num_columns())));
     }
@@ -137,6 +138,7 @@ async fn prepare(run: &WriteRun, batch: &RecordBatch) -> Result<RecordBatch> {
     let kinds = kinds(target, batch, first)?;
     columns.push(Arc::new(kinds));
     columns.push(ordinals);
+    columns.extend(batch.columns()[own..].iter().map(Arc::clone));
     let ignored = ignored(target, &columns)?;
     let columns = match ignored {
         Some(rows) => take_arrays(&columns, &rows, None)?,

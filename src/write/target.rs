@@ -19,10 +19,12 @@ use super::data_file::check_files;
 use super::default::default_value;
 use super::existing::ExistingBuckets;
 use super::mode::{BucketMode, check_writable};
+use super::row_changes::RowChanges;
 use super::{CommitMessage, DataFileContext, FileKind, OwnFiles, RollingWriter};
 use crate::error::{Error, Result};
 use crate::options::{ChangelogProducer, MergeEngine, WriteOptions};
 use crate::spec::partition::{partition_path, partition_spec};
+use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER, row_id_fields};
 use crate::spec::{DataField, DataType, FileSource, Snapshot};
 use crate::table::Table;
 
@@ -42,6 +44,8 @@ pub struct WriteTarget {
     check: RowCheck,
     /// Whether the input has a column of row kinds behind the table's columns.
     with_kinds: bool,
+    /// Whether the input has the ids of rows behind them, for rows that have one already.
+    with_ids: bool,
     rows: SchemaRef,
     options: Arc<WriteOptions>,
     /// Who writes, as names of postponed files tell.
@@ -66,6 +70,19 @@ impl WriteTarget {
     /// # Errors
     /// Unsupported for tables that can't be written, invalid when their options contradict each other.
     pub fn try_new(table: Arc<Table>, replaces: bool, with_kinds: bool, user: &str) -> Result<Arc<Self>> {
+        Self::build(table, replaces, with_kinds, false, user)
+    }
+
+    /// An append table as a target of rows that bring their ids, `_ROW_ID` and `_SEQUENCE_NUMBER`, behind all other columns.
+    /// Rows without one get theirs at the commit, as ever.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn taking_ids(table: Arc<Table>, user: &str) -> Result<Arc<Self>> {
+        Self::build(table, false, false, true, user)
+    }
+
+    fn build(table: Arc<Table>, replaces: bool, with_kinds: bool, with_ids: bool, user: &str) -> Result<Arc<Self>> {
         check_writable(&table)?;
         let named = |error: Error| table.at(error);
         let mode = BucketMode::of(&table).map_err(named)?;
@@ -73,13 +90,16 @@ impl WriteTarget {
         let mut fields: Vec<Arc<Field>> = check.schema().fields().iter().map(Arc::clone).collect();
         fields.push(Arc::new(Field::new(KIND, ArrowType::Int8, false)));
         fields.push(Arc::new(Field::new(ORDINAL, ArrowType::Int64, false)));
+        if with_ids {
+            fields.extend([ROW_ID, SEQUENCE_NUMBER].map(|name| Arc::new(Field::new(name, ArrowType::Int64, true))));
+        }
         fields.push(Arc::new(Field::new(BUCKET, ArrowType::Int32, false)));
         let rows = Arc::new(Schema::new(fields));
         let has_key = table.schema().has_primary_key();
         let options = Arc::new(WriteOptions::new(table.settings(), has_key).map_err(named)?);
         check_files(&table, &options).map_err(named)?;
         let user = user.to_owned();
-        Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
+        Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, with_ids, rows, options, user }))
     }
 
     /// A table of postponed buckets as a target of rows that get theirs now: `buckets` of them in a partition. The input brings
@@ -119,6 +139,11 @@ impl WriteTarget {
         self.with_kinds
     }
 
+    /// Whether the input has the ids of rows.
+    pub(crate) fn with_ids(&self) -> bool {
+        self.with_ids
+    }
+
     /// The columns of the table, as rows to be written must have them.
     pub fn table_schema(&self) -> &SchemaRef {
         self.check.schema()
@@ -128,7 +153,7 @@ impl WriteTarget {
         &self.check
     }
 
-    /// The schema of prepared rows: the table's columns, then kind, ordinal and bucket.
+    /// The schema of prepared rows: the table's columns, then kind, ordinal, ids where there are any, and bucket.
     pub(crate) fn rows(&self) -> &SchemaRef {
         &self.rows
     }
@@ -233,6 +258,7 @@ pub struct WriteRun {
     /// Keys of each bucket, by partition: of tables whose keys have no index, once all keys were read.
     key_counts: Mutex<HashMap<Arc<[u8]>, HashMap<i32, u64>>>,
     hashes: MemoryReservation,
+    changes: RowChanges,
     context: Arc<TaskContext>,
 }
 
@@ -284,7 +310,8 @@ impl WriteRun {
         };
         let hashes = MemoryConsumer::new("LakeDynamicBuckets").register(context.memory_pool());
         let (state, next_ordinal, key_counts) = (OnceCell::new(), AtomicI64::new(0), Mutex::default());
-        Ok(Self { target, own, state, next_ordinal, assigner, key_counts, hashes, context })
+        let changes = RowChanges::new(context.memory_pool());
+        Ok(Self { target, own, state, next_ordinal, assigner, key_counts, hashes, changes, context })
     }
 
     /// Begins a run that comes after another one of the same writer, whose files may not be committed yet.
@@ -317,6 +344,11 @@ impl WriteRun {
     /// The files of the run.
     pub fn own_files(&self) -> &Arc<OwnFiles> {
         &self.own
+    }
+
+    /// What a statement that changes rows notes.
+    pub(crate) fn changes(&self) -> &RowChanges {
+        &self.changes
     }
 
     pub(crate) fn context(&self) -> &Arc<TaskContext> {
@@ -389,6 +421,32 @@ impl WriteRun {
     pub(super) fn append_writer(&self, partition: &Arc<[u8]>, bucket: i32, first: i64) -> Result<RollingWriter> {
         let kind = FileKind::Append { source: FileSource::Append, first_sequence: first, columns: None };
         RollingWriter::new(self.files_of(partition, bucket)?, kind)
+    }
+
+    /// Writes rows of an append table that have ids: `_ROW_ID` and `_SEQUENCE_NUMBER` are columns of the files.
+    pub(super) fn id_writer(&self, partition: &Arc<[u8]>, bucket: i32, first: i64) -> Result<RollingWriter> {
+        let own = self.target.table.schema().fields.iter().cloned();
+        let columns: Arc<[DataField]> = own.chain(row_id_fields()).collect();
+        let kind = FileKind::Append { source: FileSource::Append, first_sequence: first, columns: Some(columns) };
+        RollingWriter::new(self.files_of(partition, bucket)?, kind)
+    }
+
+    /// Writes rows that lie in the bucket already to new files, as they are; with their ids behind the table's columns when
+    /// `with_ids`.
+    ///
+    /// # Errors
+    /// Conflict when the bucket is another one by now.
+    pub(crate) async fn copy_writer(
+        &self,
+        partition: &Arc<[u8]>,
+        bucket: i32,
+        with_ids: bool,
+    ) -> Result<RollingWriter> {
+        let first = match self.target.mode {
+            BucketMode::Unaware => 0,
+            _ => Box::pin(self.existing()).await?.next_sequence(partition, bucket),
+        };
+        if with_ids { self.id_writer(partition, bucket, first) } else { self.append_writer(partition, bucket, first) }
     }
 
     /// Notes keys that the table holds in a bucket.

@@ -33,12 +33,27 @@ pub(crate) struct CommitPlan {
     pub identifier: Option<i64>,
     /// The statement.
     pub operation: Operation,
-    /// What is replaced; `None`: rows are added.
+    /// What is replaced; `None`: rows are added or changed.
     pub overwrite: Option<OverwriteScope>,
     /// What becomes of the table's columns before rows are added to it.
     pub evolution: Option<Arc<Evolution>>,
     /// Where rows go that do not fit the table; `None`: they fail the statement.
     pub dead_letters: Option<Arc<DeadLetters>>,
+    /// The snapshot whose rows are changed, 0 for a table that had none; the answer is then how many were.
+    pub read_rows: Option<i64>,
+}
+
+impl Default for CommitPlan {
+    fn default() -> Self {
+        Self {
+            identifier: None,
+            operation: Operation::Write,
+            overwrite: None,
+            evolution: None,
+            dead_letters: None,
+            read_rows: None,
+        }
+    }
 }
 
 /// Commits what the writers below wrote, and gives the number of rows.

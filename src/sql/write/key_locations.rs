@@ -28,7 +28,7 @@ use crate::sql::scan::unit::{SystemColumns, UnitFactory};
 use crate::write::{LakeKeyLocationExec, RunSlot, WriteRun, WriteTarget, count_keys, key_location_schema};
 
 /// Reads the keys of a table as [`key_location_schema`] has them, in their order.
-pub(super) struct LakeKeysExec {
+pub(crate) struct LakeKeysExec {
     target: Arc<WriteTarget>,
     slot: Arc<RunSlot>,
     parquet: TableParquetOptions,
@@ -37,7 +37,7 @@ pub(super) struct LakeKeysExec {
 
 impl LakeKeysExec {
     /// The keys of `target` at the snapshot of the run that `slot` holds.
-    pub(super) fn new(target: Arc<WriteTarget>, slot: Arc<RunSlot>, parquet: TableParquetOptions) -> Self {
+    pub(crate) fn new(target: Arc<WriteTarget>, slot: Arc<RunSlot>, parquet: TableParquetOptions) -> Self {
         let schema = key_location_schema(&target);
         let [_, ordering] = LakeKeyLocationExec::orderings(&target);
         let properties = PlanProperties::new(

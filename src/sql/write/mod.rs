@@ -9,5 +9,8 @@ mod screen;
 mod statement;
 mod strict;
 
+pub(crate) use commit::{CommitPlan, LakeCommitExec};
 pub(crate) use evolution::Evolution;
 pub(crate) use insert::Insert;
+pub(crate) use key_locations::LakeKeysExec;
+pub(crate) use strict::with_strict_casts;

@@ -82,6 +82,8 @@ impl Statement {
         let Some(error) = error.downcast_ref::<Error>() else { return false };
         matches!(self.target.mode(), BucketMode::Dynamic | BucketMode::CrossPartition)
             && !self.target.replaces()
+            // One that changes rows has to be planned again, to read them again.
+            && self.plan.read_rows.is_none()
             && error.kind() == ErrorKind::Conflict
             // What is retryable was retried by the commit.
             && !error.is_retryable()
@@ -104,6 +106,8 @@ impl Statement {
             let (messages, rows) = gather(input.execute(0, Arc::clone(context))?).await?;
             let partitions = upkeep::partitions_of(&messages);
             let outcome = Box::pin(self.commit(commit, &run, messages)).await?;
+            // Of a statement that changes rows, what was written is not what was changed.
+            let rows = if self.plan.read_rows.is_some() { run.changes().rows() } else { rows };
             Ok(if outcome.replayed { Written::default() } else { Written { rows, partitions } })
         };
         let done = Box::pin(done).await;
@@ -149,6 +153,9 @@ impl Statement {
                     BucketMode::CrossPartition => commit.known_keys(known),
                     _ => commit.read_snapshot(known),
                 };
+                if let Some(read) = plan.read_rows {
+                    commit = commit.changed_rows_of(read);
+                }
                 Box::pin(commit.commit(committable)).await
             }
             Some(scope) => Box::pin(commit.overwrite(scope, committable)).await,

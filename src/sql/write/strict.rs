@@ -19,7 +19,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use crate::error::Error;
 
 /// The plan with the casts of its last projection made strict, for the columns of `schema`.
-pub(super) fn with_strict_casts(input: Arc<dyn ExecutionPlan>, schema: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn with_strict_casts(input: Arc<dyn ExecutionPlan>, schema: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(projection) = input.downcast_ref::<ProjectionExec>() else { return Ok(input) };
     let mut changed = false;
     let exprs: Vec<ProjectionExpr> = projection

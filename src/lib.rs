@@ -62,6 +62,7 @@
 
 pub mod catalog;
 pub mod commit;
+pub mod compact;
 pub mod error;
 pub mod format;
 pub mod maintain;
@@ -79,4 +80,4 @@ pub mod writer;
 mod house;
 
 pub use error::{Error, ErrorKind, Result};
-pub use sql::{LakeSession, register};
+pub use sql::{LakeSession, When, merge, register};

@@ -347,7 +347,7 @@ impl Figures {
         let wanted: PartitionPredicate =
             Arc::new(move |partitions: &[Arc<[u8]>]| Ok(partitions.iter().map(|row| rows.contains(row)).collect()));
         for snapshot in named_states(table, earliest).await? {
-            let request = LiveRequest { partitions: Some(Arc::clone(&wanted)), deletions: false };
+            let request = LiveRequest { partitions: Some(Arc::clone(&wanted)), ..LiveRequest::default() };
             for file in Box::pin(live_files(table, &snapshot, request)).await? {
                 candidates.remove(file.file.name());
             }

@@ -11,6 +11,7 @@
 
 mod branches;
 mod bridge;
+mod care;
 mod case;
 mod catalog_provider;
 mod catalogs;
@@ -20,6 +21,7 @@ mod constructors;
 mod ddl;
 mod describe;
 mod dialect;
+mod dml;
 mod factory;
 mod functions;
 pub(crate) mod hints;
@@ -29,6 +31,7 @@ mod prepass;
 mod procedures;
 mod provider;
 mod relations;
+mod replacements;
 mod rewrite;
 mod row_ids;
 pub(crate) mod scan;
@@ -48,6 +51,7 @@ mod tests;
 
 pub use catalog_provider::{LakeCatalog, LakeSchema};
 pub use changes::LakeChanges;
+pub use dml::{MergeBuilder, Rows, When, merge};
 pub use factory::LakeTableFactory;
 pub use provider::LakeTable;
 pub use scan::LakeScanExec;

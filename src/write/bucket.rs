@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int8Array, Int64Array, RecordBatch};
+use arrow::compute::{filter, filter_record_batch, is_not_null, not};
 use arrow::datatypes::{Int8Type, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use uuid::Uuid;
@@ -111,20 +112,23 @@ pub(super) struct AppendBucket {
     partition: Arc<[u8]>,
     bucket: i32,
     writer: RollingWriter,
+    /// For rows that have an id already.
+    id_writer: Option<RollingWriter>,
+    first: i64,
     rows: u64,
 }
 
 impl AppendBucket {
     pub(super) async fn open(run: &Arc<WriteRun>, partition: Arc<[u8]>, bucket: i32) -> Result<Self> {
+        let first = match run.target().mode() {
+            BucketMode::Postpone | BucketMode::Unaware => 0,
+            _ => Box::pin(next_sequence(run, &partition, bucket)).await?,
+        };
         let writer = match run.target().mode() {
             BucketMode::Postpone => run.key_writer(&partition, bucket)?,
-            BucketMode::Unaware => run.append_writer(&partition, bucket, 0)?,
-            _ => {
-                let first = Box::pin(next_sequence(run, &partition, bucket)).await?;
-                run.append_writer(&partition, bucket, first)?
-            }
+            _ => run.append_writer(&partition, bucket, first)?,
         };
-        Ok(Self { run: Arc::clone(run), partition, bucket, writer, rows: 0 })
+        Ok(Self { run: Arc::clone(run), partition, bucket, writer, id_writer: None, first, rows: 0 })
     }
 
     pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -132,6 +136,9 @@ impl AppendBucket {
         let width = target.width();
         let batch = RecordBatch::try_new(file_schema(target), rows.columns()[..width].to_vec())?;
         self.rows += rows.num_rows() as u64;
+        if target.with_ids() {
+            return Box::pin(self.write_with_ids(rows, batch)).await;
+        }
         if target.mode() != BucketMode::Postpone {
             return self.writer.write_rows(&batch).await;
         }
@@ -141,9 +148,33 @@ impl AppendBucket {
         self.writer.write_key_values(&batch, &sequence, kinds).await
     }
 
+    /// Rows that have an id keep it in a file of their own: where ids are columns, none are given at the commit.
+    async fn write_with_ids(&mut self, rows: &RecordBatch, batch: RecordBatch) -> Result<()> {
+        let at = self.run.target().width() + 2;
+        let has_id = is_not_null(rows.column(at))?;
+        if has_id.true_count() == 0 {
+            return self.writer.write_rows(&batch).await;
+        }
+        let without = filter_record_batch(&batch, &not(&has_id)?)?;
+        if without.num_rows() > 0 {
+            self.writer.write_rows(&without).await?;
+        }
+        let writer = match &mut self.id_writer {
+            Some(writer) => writer,
+            empty => empty.insert(self.run.id_writer(&self.partition, self.bucket, self.first)?),
+        };
+        let mut columns = batch.columns().to_vec();
+        columns.extend(rows.columns()[at..at + 2].iter().map(Arc::clone));
+        let columns = columns.iter().map(|column| filter(column, &has_id)).collect::<Result<Vec<_>, _>>()?;
+        writer.write_rows(&RecordBatch::try_new(Arc::clone(writer.schema()), columns)?).await
+    }
+
     pub(super) async fn finish(self) -> Result<(CommitMessage, u64)> {
         let mut message = message(&self.run, &self.partition, self.bucket);
         message.new_files = self.writer.finish().await?;
+        if let Some(writer) = self.id_writer {
+            message.new_files.extend(writer.finish().await?);
+        }
         Ok((message, self.rows))
     }
 }

@@ -84,6 +84,11 @@ async fn tables_when_dropped_by_the_engine_then_gone_and_by_nothing_else() {
     stock.fails("CREATE OR REPLACE TABLE t AS SELECT 1 AS a", "not replaced").await;
     stock.fails("CREATE OR REPLACE VIEW t AS SELECT 1 AS a", "not replaced").await;
     assert!(stock.context.deregister_table("t").is_err());
+    let place = stock._folder.path().join("nowhere").to_str().unwrap().to_owned();
+    stock
+        .fails(&format!("CREATE OR REPLACE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{place}'"), "not replaced")
+        .await;
+    assert_eq!(stock.ok("SELECT count(*) FROM t").await, "0");
     stock.fails("DROP TABLE \"t@1\"", "").await;
     stock.fails("CREATE TABLE t (a INT)", "already exists").await;
     assert_eq!(stock.ok("SELECT count(*) FROM t").await, "0");

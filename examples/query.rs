@@ -4,13 +4,16 @@
 //! cargo run --release --example query -- WAREHOUSE DATABASE 'SELECT count(*) FROM t' ..
 //! ```
 //!
-//! With `-r N` before the statements each runs N times: the first is cold (a new process), the others are warm.
+//! With `-r N` before the statements each runs N times: the first is cold (a new process), the others are warm. With `-m N` the
+//! memory pool has N megabytes, and what does not fit is spilled.
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tidelake::catalog::FileSystemCatalog;
 use tidelake::sql::LakeCatalog;
@@ -20,12 +23,16 @@ use tidelake::store::Caches;
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(warehouse), Some(database)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: query WAREHOUSE DATABASE [-r N] 'SQL' ..".into());
+        return Err("usage: query WAREHOUSE DATABASE [-r N] [-m MEGABYTES] 'SQL' ..".into());
     };
     let mut statements: Vec<String> = arguments.collect();
-    let mut repeat = 1;
-    if statements.first().is_some_and(|first| first == "-r") && statements.len() > 1 {
-        repeat = statements[1].parse()?;
+    let (mut repeat, mut megabytes) = (1, None);
+    while statements.len() > 1 {
+        match statements[0].as_str() {
+            "-r" => repeat = statements[1].parse()?,
+            "-m" => megabytes = Some(statements[1].parse::<usize>()?),
+            _ => break,
+        }
         statements.drain(..2);
     }
 
@@ -33,7 +40,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .with_default_catalog_and_schema("lake", database)
         .with_create_default_catalog_and_schema(false)
         .with_information_schema(true);
-    let context = SessionContext::new_with_config(config);
+    let runtime = RuntimeEnvBuilder::new();
+    let runtime = match megabytes {
+        Some(megabytes) => runtime.with_memory_pool(Arc::new(FairSpillPool::new(megabytes << 20))),
+        None => runtime,
+    };
+    let context = SessionContext::new_with_config_rt(config, runtime.build_arc()?);
     let catalog = FileSystemCatalog::open(&warehouse)?;
     context.register_catalog("lake", Arc::new(LakeCatalog::new(Arc::new(catalog), Arc::new(Caches::default()))));
 

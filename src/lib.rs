@@ -80,4 +80,4 @@ pub mod writer;
 mod house;
 
 pub use error::{Error, ErrorKind, Result};
-pub use sql::{LakeSession, register};
+pub use sql::{LakeSession, When, merge, register};

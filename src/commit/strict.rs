@@ -11,7 +11,7 @@ use super::scope::Scope;
 use super::source::{Draft, Plan, Source};
 use crate::error::{Error, Result};
 use crate::plan::{read_index_manifest, read_manifest_list};
-use crate::spec::{CommitKind, IndexEntry, ManifestMeta, Snapshot};
+use crate::spec::{CommitKind, IndexEntry, ManifestEntries, ManifestMeta, Snapshot};
 
 impl TableCommit {
     /// Strict mode: no other user compacted or overwrote our partitions since the safe snapshot, nor added to what we
@@ -62,7 +62,7 @@ impl TableCommit {
         } else if plan.changes.new_indexes.iter().any(|index| index.index_type == HASH) {
             self.check_hash_indexes(read, plan, base).await?;
         }
-        Ok(())
+        Box::pin(self.check_changed_rows(read, plan, base)).await
     }
 
     /// New keys of a partition with dynamic buckets were given their buckets by what its hash indexes said. Other keys since
@@ -108,15 +108,20 @@ impl TableCommit {
         Ok(snapshots)
     }
 
-    /// Whether a snapshot changed files of `scope` in buckets from `bucket` on, or their indexes.
-    async fn touches(&self, snapshot: &Snapshot, scope: &Scope, bucket: i32) -> Result<bool> {
+    /// What a snapshot added and removed, of the manifests that touch `scope`.
+    pub(super) async fn delta_entries(&self, snapshot: &Snapshot, scope: &Scope) -> Result<Vec<Arc<ManifestEntries>>> {
         let list =
             read_manifest_list(&self.table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size).await?;
         let kept = scope.manifests(&list)?;
         let metas: Vec<ManifestMeta> =
             list.iter().zip(kept).filter(|(_, kept)| *kept).map(|(meta, _)| meta.clone()).collect();
         let delta = Base::of_manifests(metas);
-        for entries in delta.entries(&self.table, scope).await? {
+        delta.entries(&self.table, scope).await
+    }
+
+    /// Whether a snapshot changed files of `scope` in buckets from `bucket` on, or their indexes.
+    async fn touches(&self, snapshot: &Snapshot, scope: &Scope, bucket: i32) -> Result<bool> {
+        for entries in self.delta_entries(snapshot, scope).await? {
             let allowed = scope.allows(&entries.partition.values)?;
             let touched = (0..entries.len())
                 .any(|row| entries.bucket[row] >= bucket && allowed[entries.partition.keys[row] as usize]);
@@ -159,7 +164,7 @@ impl TableCommit {
     }
 }
 
-fn expired(snapshot: i64) -> Error {
+pub(super) fn expired(snapshot: i64) -> Error {
     conflict(format!(
         "snapshot {snapshot} has expired, so that nobody can tell what changed since the statement began; run it again"
     ))

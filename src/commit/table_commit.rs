@@ -11,7 +11,7 @@ use super::changes::{Changes, changes_of};
 use super::new_files::{Names, NewFiles};
 use super::scope::{OverwriteScope, PartitionSpec, Scope};
 use super::source::{Draft, Source};
-use super::{BATCH_IDENTIFIER, CommitOutcome, Committable};
+use super::{BATCH_IDENTIFIER, CommitOutcome, Committable, Operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::CommitOptions;
 use crate::spec::{AvroCodec, CommitKind, Snapshot};
@@ -35,6 +35,12 @@ pub struct TableCommit {
     pub(super) ignore_empty: Option<bool>,
     pub(super) check_conflicts: bool,
     pub(super) read_snapshot: Option<i64>,
+    /// The snapshot whose keys the rows were given their places by.
+    pub(super) known_keys: Option<i64>,
+    /// Whether what is committed changes rows as they were in the snapshot that was read.
+    pub(super) changes_rows: bool,
+    /// What the snapshots of a removal say made them.
+    pub(super) operation: Option<Operation>,
     /// Strict mode looks at snapshots after this one (`spec/metadata.md 7.6`).
     pub(super) safe_snapshot: Mutex<Option<i64>>,
     /// The snapshot up to which [`Self::filter_committed`] knows what the user committed.
@@ -66,6 +72,9 @@ impl TableCommit {
             ignore_empty: options.ignore_empty,
             check_conflicts: false,
             read_snapshot: None,
+            known_keys: None,
+            changes_rows: false,
+            operation: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
             filtered_at: Mutex::new(None),
             schema_id: Mutex::new(table.schema().id),
@@ -113,6 +122,31 @@ impl TableCommit {
     #[must_use]
     pub fn read_snapshot(mut self, snapshot: Option<i64>) -> Self {
         self.read_snapshot = snapshot;
+        self
+    }
+
+    /// The snapshot whose keys the writer knew when it gave rows their partitions and buckets (0 for a table that had none).
+    /// Commits after it that may hold the same keys are conflicts then (`spec/data.md 3.6`).
+    #[must_use]
+    pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
+        self.known_keys = snapshot;
+        self
+    }
+
+    /// The snapshot whose rows are changed (0 for a table that had none): that another commit since then brought rows whose
+    /// keys lie between those that are changed is a conflict. What happened to files of tables without keys is always looked
+    /// at.
+    #[must_use]
+    pub fn changed_rows_of(mut self, snapshot: i64) -> Self {
+        self.read_snapshot = Some(snapshot);
+        self.changes_rows = true;
+        self
+    }
+
+    /// The statement that the snapshots of [`Self::drop_partitions`] and [`Self::truncate`] name.
+    #[must_use]
+    pub fn operation(mut self, operation: Operation) -> Self {
+        self.operation = Some(operation);
         self
     }
 
@@ -206,7 +240,9 @@ impl TableCommit {
             if scope.allows(&partitions)?.contains(&false) {
                 return Err(Error::invalid("rows were written to a partition that the overwrite does not replace"));
             }
-            self.upgrade(&mut append)?;
+            if compact.is_empty() {
+                self.upgrade(&mut append)?;
+            }
             let source = Source::Replace { scope, changes: append };
             let outcome = self.run(&draft(&committable, CommitKind::Overwrite, source, true, true)).await?;
             self.commit_compaction(&committable, compact, outcome).await
@@ -236,7 +272,7 @@ impl TableCommit {
     }
 
     async fn remove(&self, scope: Scope) -> Result<CommitOutcome> {
-        let nothing = Committable::batch(Vec::new());
+        let nothing = Committable { operation: self.operation, ..Committable::batch(Vec::new()) };
         let source = Source::Replace { scope, changes: Changes::default() };
         Box::pin(self.run(&draft(&nothing, CommitKind::Overwrite, source, true, true))).await
     }

@@ -97,6 +97,12 @@ pub struct TableOptions {
     pub sequence_groups: Vec<SequenceGroup>,
     /// `deletion-vectors.enabled`.
     pub deletion_vectors_enabled: bool,
+    /// `deletion-vectors.bitmap64`: new deletion vectors are of 64 bits.
+    pub deletion_vectors_bitmap64: bool,
+    /// `deletion-vector.index-file.target-size` in bytes.
+    pub deletion_vector_file_size: u64,
+    /// `delete.force-produce-changelog`: a DELETE writes rows even where dropping partitions would do.
+    pub delete_force_produce_changelog: bool,
     /// `deletion-vectors.merge-on-read`: level 0 is merged, with deletion vectors applied first.
     pub deletion_vectors_merge_on_read: bool,
     /// `force-lookup`.
@@ -195,6 +201,9 @@ impl TableOptions {
             default_aggregate_function: values.value("fields.default-aggregate-function")?,
             sequence_groups,
             deletion_vectors_enabled: values.required("deletion-vectors.enabled")?,
+            deletion_vectors_bitmap64: values.required("deletion-vectors.bitmap64")?,
+            deletion_vector_file_size: bytes("deletion-vector.index-file.target-size")?,
+            delete_force_produce_changelog: values.required("delete.force-produce-changelog")?,
             deletion_vectors_merge_on_read: values.required("deletion-vectors.merge-on-read")?,
             force_lookup: values.required("force-lookup")?,
             num_levels: values.value("num-levels")?.unwrap_or_else(|| trigger.saturating_add(1)),

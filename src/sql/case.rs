@@ -51,7 +51,7 @@ pub(crate) async fn resolved(
 }
 
 /// The name under which `schema` has the table written as `ident`.
-pub(super) async fn table_name(schema: &Arc<dyn SchemaProvider>, ident: &Ident) -> Result<Option<String>> {
+pub(crate) async fn table_name(schema: &Arc<dyn SchemaProvider>, ident: &Ident) -> Result<Option<String>> {
     let usual = normalized(ident);
     if let Ok(Some(_)) = schema.table(&usual).await {
         return Ok(Some(usual));

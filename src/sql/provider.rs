@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{Constraint, Constraints, DFSchema, Result, ScalarValue};
+use datafusion::common::{Constraint, Constraints, DFSchema, DFSchemaRef, Result, ScalarValue};
 use datafusion::datasource::{TableProvider, TableType};
-use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::dml::{InsertOp, MergeIntoClause};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, lit};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
@@ -17,11 +17,13 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::branches::OtherBranch;
 use super::changes::{ChangesAsked, changed_rows, without_retracts};
+use super::dml::{allowed, truncation};
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
 use super::travel::{TableState, zone_of};
-use super::write::Insert;
+use super::write::{Evolution, Insert};
 use super::zone;
+use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
 use crate::plan::{Levels, ScanRequest, plan_scan};
@@ -41,6 +43,9 @@ pub struct LakeTable {
     constraints: Constraints,
     /// Whether `_ROW_ID` and `_SEQUENCE_NUMBER` come after the columns.
     row_ids: bool,
+    /// Whether the rows are read to be changed: as they are now, whatever is hidden from other reads, and those of append
+    /// tables with the places where they lie.
+    places: bool,
     /// Whether only compacted files are read (`t$ro`).
     read_optimized: bool,
     /// The branch that is read together with the table.
@@ -53,6 +58,10 @@ pub struct LakeTable {
     read_only: bool,
     /// The statement that creates the table, once somebody asked for it.
     definition: OnceLock<String>,
+    /// The catalog that the table is of.
+    catalog: Option<Arc<dyn Catalog>>,
+    /// What an INSERT adds to the table's columns, which are here already.
+    evolution: Option<Arc<Evolution>>,
 }
 
 impl LakeTable {
@@ -78,20 +87,39 @@ impl LakeTable {
             _ => Constraints::default(),
         };
         let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
-        let (row_ids, read_optimized, read_only, other) = (false, false, false, None);
-        let definition = OnceLock::new();
+        let (row_ids, places, read_optimized, read_only, other) = (false, false, false, false, None);
+        let (definition, catalog, evolution) = (OnceLock::new(), None, None);
         Self {
             state,
             schema,
             constraints,
             row_ids,
+            places,
             read_optimized,
             other,
             static_partition,
             defaults,
             read_only,
             definition,
+            catalog,
+            evolution,
         }
+    }
+
+    /// The table as one of `catalog`.
+    pub(crate) fn with_catalog(self, catalog: Arc<dyn Catalog>) -> Self {
+        Self { catalog: Some(catalog), ..self }
+    }
+
+    /// The table as the target of a statement that makes its columns what they are here.
+    pub(crate) fn with_evolution(self, evolution: Arc<Evolution>) -> Self {
+        Self { evolution: Some(evolution), ..self }
+    }
+
+    /// The table as the target of an INSERT whose rows are looked at one by one: to the engine every column may be NULL.
+    pub(crate) fn with_checked_rows(self) -> Self {
+        let nullable = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        Self { schema: Arc::new(Schema::new(nullable.collect::<Vec<_>>())), ..self }
     }
 
     /// Only what compaction has brought to the highest level (`t$ro`), or above level 0 with deletion vectors: nothing is merged.
@@ -110,6 +138,61 @@ impl LakeTable {
         }
         let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
         Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
+    }
+
+    /// The rows as a statement reads them that changes them: as they are now, and those of an append table with the file and
+    /// the position where each lies, behind their ids where the table has them.
+    ///
+    /// # Errors
+    /// Invalid for a version of a table and for columns that are called as the places are, unsupported for rows that lie in
+    /// several files.
+    pub(crate) fn with_places(self) -> crate::error::Result<Self> {
+        let table = self.table();
+        if self.state.named.is_some() {
+            return Err(table.at(Error::invalid("a version of a table can't be changed; name the table")));
+        }
+        if table.schema().has_primary_key() {
+            return Ok(Self { places: true, ..self });
+        }
+        if table.settings().data_evolution {
+            return Err(table.at(Error::unsupported("the rows of a data-evolution table lie in several files each")));
+        }
+        let columns = SystemColumns::Places { row_ids: table.settings().row_tracking };
+        let places = columns.fields();
+        if let Some(field) = places.iter().find(|field| table.schema().field(&field.name).is_some()) {
+            return Err(table.at(Error::unsupported(format!(
+                "rows can't be changed, because a column of the table has the reserved name {}; rename it",
+                field.name
+            ))));
+        }
+        let fields = table.schema().fields.iter().chain(&places).cloned().collect::<Vec<_>>();
+        Ok(Self { schema: arrow_schema(&fields), places: true, ..self })
+    }
+
+    /// The table as what a statement changes.
+    ///
+    /// # Errors
+    /// Invalid for what is no table or a version of one.
+    pub(crate) fn changed_state(&self, verb: &str) -> crate::error::Result<TableState> {
+        let refused = |what: &str| Err(self.table().at(Error::invalid(format!("{verb}: {what} can't be changed"))));
+        if self.read_only {
+            return refused("a catalog that is opened to read only");
+        }
+        if self.state.named.is_some() {
+            return refused("a version of a table");
+        }
+        if self.row_ids || self.read_optimized || self.places {
+            return refused("a system table");
+        }
+        Ok(self.state.clone())
+    }
+
+    /// What the engine would ask of the table does not say all conditions of a statement: rows would go that must stay.
+    fn needs_rule(&self, verb: &str) -> Error {
+        self.table().at(Error::unsupported(format!(
+            "{verb} needs the analyzer rule of tidelake::register, or a LakeSession: the conditions that this session hands \
+             over may not be all that the statement has"
+        )))
     }
 
     /// Whether this is `t$ro`.
@@ -280,16 +363,24 @@ impl TableProvider for LakeTable {
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &df_schema))
             .collect::<Result<Vec<Arc<dyn PhysicalExpr>>>>()?;
+        if self.places {
+            allowed::latest_state(&self.state, &options)?;
+        }
+        let has_places = self.places && !self.table().schema().has_primary_key();
         let request = ScanRequest {
             schema: Arc::clone(&self.schema),
             filters,
-            level0: options.scan.level0,
+            level0: if self.places { Level0::Merge } else { options.scan.level0 },
             levels: self.levels(),
-            row_ids: self.row_ids,
+            row_ids: self.row_ids || has_places,
             created_since,
             except: None,
         };
-        let columns = if self.row_ids { SystemColumns::RowIds } else { SystemColumns::None };
+        let columns = match (self.row_ids, has_places) {
+            (true, _) => SystemColumns::RowIds,
+            (false, true) => SystemColumns::Places { row_ids: self.table().settings().row_tracking },
+            (false, false) => SystemColumns::None,
+        };
         let asked = Asked { state, projection: projection.map(Vec::as_slice), limit, columns, ordered: false };
         let Some(other) = &self.other else {
             return Ok(Box::pin(self.scan_branch(self.table(), snapshot, &request, &asked)).await?);
@@ -340,12 +431,37 @@ impl TableProvider for LakeTable {
         if self.state.named.is_some() {
             return refused("a version of a table");
         }
-        if self.row_ids || self.read_optimized {
+        if self.row_ids || self.read_optimized || self.places {
             return refused("a system table");
         }
         let options = self.state.options(state)?;
-        let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
-        Ok(Box::pin(insert.plan(state, input)).await?)
+        let partition = &self.static_partition;
+        let (catalog, evolution) = (self.catalog.as_ref(), self.evolution.as_ref());
+        let insert = Insert { table: self.table(), options: &options, partition, op, catalog, evolution };
+        Ok(insert.plan(state, input)?)
+    }
+
+    async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(self.needs_rule("DELETE").into())
+    }
+
+    async fn update(&self, _: &dyn Session, _: Vec<(String, Expr)>, _: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(self.needs_rule("UPDATE").into())
+    }
+
+    async fn truncate(&self, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(truncation(self.changed_state("TRUNCATE")?.table))
+    }
+
+    async fn merge_into(
+        &self,
+        _: &dyn Session,
+        _: Arc<dyn ExecutionPlan>,
+        _: DFSchemaRef,
+        _: Expr,
+        _: Vec<MergeIntoClause>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(self.needs_rule("MERGE").into())
     }
 }
 

@@ -4,6 +4,7 @@
 //! t /*+ OPTIONS('k' = 'v') */ a   ->  t AT('k' = 'v') a         the table's version slot carries the hint
 //! t VERSION AS OF 'tag'           ->  t AT(VERSION => 'tag')
 //! CAST(x AS ROW<a INT>)           ->  CAST(x AS "flink type ROW<`a` INT>")
+//! THEN UPDATE *, THEN INSERT *    ->  THEN UPDATE SET "*" = "*", THEN INSERT VALUES ("*")
 //! MAP['k', 1], 1Y, 1.5E300        ->  MAP {'k': 1}, CAST('1' AS TINYINT), CAST('1.5E300' AS DOUBLE)
 //! TIMESTAMP '2024-01-02 03:04:05' ->  CAST('2024-01-02 03:04:05' AS "flink type TIMESTAMP(3)")
 //! ```
@@ -18,11 +19,46 @@ use super::literals;
 use super::tokens::{at, bare, hint_text, is_word, quoted, tokenize, words_at};
 use crate::error::{Error, Result};
 
+/// What stands for the `*` of MERGE's `UPDATE *` and `INSERT *`.
+pub(crate) const ALL_COLUMNS: &str = "*";
+
+/// `THEN UPDATE *`, `THEN UPDATE SET *` and `THEN INSERT *` of MERGE, in the parser's words:
+/// `UPDATE SET "*" = "*"` and `INSERT VALUES ("*")`.
+fn merge_stars(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let star = || Token::Word(quoted(ALL_COLUMNS.to_owned()));
+    let mut out = Vec::with_capacity(tokens.len());
+    let mut i = 0;
+    while i < tokens.len() {
+        let span = tokens[i].span;
+        let update = [&["THEN", "UPDATE", "SET"][..], &["THEN", "UPDATE"]]
+            .into_iter()
+            .find(|words| words_at(&tokens, i, words) && *at(&tokens, i + words.len()) == Token::Mul);
+        let made = match update {
+            Some(words) => {
+                i += words.len() + 1;
+                vec![bare("THEN"), bare("UPDATE"), bare("SET"), star(), Token::Eq, star()]
+            }
+            None if words_at(&tokens, i, &["THEN", "INSERT"]) && *at(&tokens, i + 2) == Token::Mul => {
+                i += 3;
+                vec![bare("THEN"), bare("INSERT"), bare("VALUES"), Token::LParen, star(), Token::RParen]
+            }
+            None => {
+                out.push(tokens[i].clone());
+                i += 1;
+                continue;
+            }
+        };
+        out.extend(made.into_iter().map(|token| TokenWithSpan::new(token, span)));
+    }
+    out
+}
+
 /// Rewrites the tokens of one statement into what the engine's parser reads.
 ///
 /// # Errors
 /// For a hint that stands where no hint can, that is not `OPTIONS` or that cannot be read, and for a wrong version.
 pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let tokens = merge_stars(tokens);
     let tokens = table_words_as_names(tokens);
     let tokens = hints(versions(&tokens)?)?;
     let tokens = literals::maps(tokens);
@@ -231,6 +267,18 @@ mod tests {
             "SELECT * FROM (SELECT 1) x /*+ OPTIONS('a'='1') */ WHERE /*+ OPTIONS('a'='1') */ 1=1",
         ] {
             assert!(rewritten(sql).is_err(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn rewrite_when_merge_takes_all_columns_then_a_name_stands_for_them() {
+        for (sql, expected) in [
+            ("THEN UPDATE * WHEN", "THEN UPDATE SET \"*\" = \"*\" WHEN"),
+            ("THEN UPDATE SET * WHEN", "THEN UPDATE SET \"*\" = \"*\" WHEN"),
+            ("THEN INSERT *", "THEN INSERT VALUES ( \"*\" )"),
+            ("THEN UPDATE SET a = b * c", "THEN UPDATE SET a = b * c"),
+        ] {
+            assert_eq!(rewritten(sql).unwrap(), expected, "{sql}");
         }
     }
 

@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::catalogs::Use;
 use super::coercion::ExactBesideFloat;
 use super::ddl::{DEFAULT_DATABASE, Views};
+use super::dml::LakeDmlRule;
 use super::factory::LakeTableFactory;
 use super::prepass::{self, Surroundings, idents, normalized};
 use super::provider::LakeTable;
@@ -50,6 +51,11 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
             extensions.insert(PaimonSettings::default());
         }
         state.table_factories_mut().insert(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()));
+        // Of several catalogs the first one brings it.
+        let rule = LakeDmlRule;
+        if !state.analyzer().rules.iter().any(|known| known.name() == rule.name()) {
+            state.add_analyzer_rule(Arc::new(rule));
+        }
     }
     functions::register(context);
     context.register_relation_planner(Arc::new(VersionGuard))?;
@@ -211,6 +217,7 @@ fn state(
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(ExactBesideFloat));
+    rules.push(Arc::new(LakeDmlRule));
     rules
 }
 
@@ -281,6 +288,9 @@ impl LakeSession {
             Parsed::Command(command) => Box::pin(self.command(command)).await,
             Parsed::Ddl(ddl, tokens) => Box::pin(self.ddl(*ddl, tokens)).await,
             Parsed::Engine(statement) => {
+                if let Some(changed) = Box::pin(self.change_rows(&statement)).await? {
+                    return Ok(changed);
+                }
                 self.check_external(&statement).await?;
                 Box::pin(self.run_engine(*statement)).await
             }

@@ -123,6 +123,8 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
     let verb = verb(&statement);
     match engine_statement(statement) {
         Ok(statement) => Ok(Parsed::Engine(Box::new(statement))),
+        // These are all that there is of them.
+        Err(error) if verb.as_deref().is_some_and(|verb| ["DELETE", "UPDATE", "MERGE"].contains(&verb)) => Err(error),
         // What the engine's grammar does not know may be a change as Flink or Spark write it.
         Err(error) => Err(verb.map_or(error, |verb| unsupported(&verb))),
     }
@@ -467,9 +469,11 @@ mod tests {
 
     #[test]
     fn parse_when_a_statement_changes_tables_in_the_words_of_flink_or_spark_then_it_is_unsupported() {
-        let error = read("MERGE INTO t USING s ON 1=1 WHEN MATCHED THEN UPDATE *").unwrap_err();
+        let error = read("REFRESH TABLE t").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert_eq!(error.message(), "MERGE is not supported in this version");
+        assert_eq!(error.message(), "REFRESH is not supported in this version");
+        let error = read("MERGE INTO t USING s WHEN MATCHED THEN UPDATE *").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 
     #[test]

@@ -260,11 +260,7 @@ async fn sql_when_options_are_set_then_the_session_has_them() {
 async fn sql_when_a_statement_changes_tables_then_it_is_refused_as_not_built() {
     let session = session().await;
     for sql in [
-        "DELETE FROM t WHERE id = 1",
-        "UPDATE t SET id = 1",
-        "MERGE INTO t USING t s ON t.id = s.id WHEN MATCHED THEN DELETE",
         "MSCK REPAIR TABLE t",
-        "EXPLAIN ANALYZE DELETE FROM t",
         "WITH a AS (SELECT * FROM t) INSERT INTO t SELECT * FROM a",
         "PREPARE p AS INSERT INTO t SELECT * FROM t",
     ] {

@@ -5,10 +5,12 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int8Array, Int64Array, RecordBatch};
+use arrow::compute::{filter, filter_record_batch, is_not_null, not};
 use arrow::datatypes::{Int8Type, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use uuid::Uuid;
 
+use super::ahead::WriteAhead;
 use super::assign::read_hashes;
 use super::existing::HASH_INDEX;
 use super::merge::{KeyMerger, KeyRows, Merged};
@@ -27,8 +29,8 @@ pub(super) struct KeyBucket {
     /// The sequence number of the row with ordinal 0.
     base: i64,
     merger: KeyMerger,
-    layers: Vec<RollingWriter>,
-    changelog: Option<RollingWriter>,
+    layers: Vec<WriteAhead>,
+    changelog: Option<WriteAhead>,
     /// For rows that wait for more of their key.
     memory: MemoryReservation,
     rows: u64,
@@ -40,7 +42,7 @@ impl KeyBucket {
         let base = Box::pin(next_sequence(run, &partition, bucket)).await?;
         let merger = KeyMerger::try_new(target)?;
         let changelog = match target.writes_changelog() {
-            true => Some(run.changelog_writer(&partition, bucket)?),
+            true => Some(WriteAhead::new(run.changelog_writer(&partition, bucket)?)),
             false => None,
         };
         let memory = MemoryConsumer::new("LakeWriteMerge").register(run.context().memory_pool());
@@ -66,15 +68,15 @@ impl KeyBucket {
             match part {
                 Merged::Rows { layer, rows } => {
                     while self.layers.len() <= layer {
-                        self.layers.push(self.run.key_writer(&self.partition, self.bucket)?);
+                        self.layers.push(WriteAhead::new(self.run.key_writer(&self.partition, self.bucket)?));
                     }
                     let (batch, sequence) = self.numbered(&rows)?;
-                    self.layers[layer].write_key_values(&batch, &sequence, &rows.kinds).await?;
+                    self.layers[layer].write(batch, sequence, rows.kinds).await?;
                 }
                 Merged::Raw(rows) => {
                     let (batch, sequence) = self.numbered(&rows)?;
                     if let Some(changelog) = &mut self.changelog {
-                        changelog.write_key_values(&batch, &sequence, &rows.kinds).await?;
+                        changelog.write(batch, sequence, rows.kinds).await?;
                     }
                 }
             }
@@ -110,20 +112,23 @@ pub(super) struct AppendBucket {
     partition: Arc<[u8]>,
     bucket: i32,
     writer: RollingWriter,
+    /// For rows that have an id already.
+    id_writer: Option<RollingWriter>,
+    first: i64,
     rows: u64,
 }
 
 impl AppendBucket {
     pub(super) async fn open(run: &Arc<WriteRun>, partition: Arc<[u8]>, bucket: i32) -> Result<Self> {
+        let first = match run.target().mode() {
+            BucketMode::Postpone | BucketMode::Unaware => 0,
+            _ => Box::pin(next_sequence(run, &partition, bucket)).await?,
+        };
         let writer = match run.target().mode() {
             BucketMode::Postpone => run.key_writer(&partition, bucket)?,
-            BucketMode::Unaware => run.append_writer(&partition, bucket, 0)?,
-            _ => {
-                let first = Box::pin(next_sequence(run, &partition, bucket)).await?;
-                run.append_writer(&partition, bucket, first)?
-            }
+            _ => run.append_writer(&partition, bucket, first)?,
         };
-        Ok(Self { run: Arc::clone(run), partition, bucket, writer, rows: 0 })
+        Ok(Self { run: Arc::clone(run), partition, bucket, writer, id_writer: None, first, rows: 0 })
     }
 
     pub(super) async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
@@ -131,6 +136,9 @@ impl AppendBucket {
         let width = target.width();
         let batch = RecordBatch::try_new(file_schema(target), rows.columns()[..width].to_vec())?;
         self.rows += rows.num_rows() as u64;
+        if target.with_ids() {
+            return Box::pin(self.write_with_ids(rows, batch)).await;
+        }
         if target.mode() != BucketMode::Postpone {
             return self.writer.write_rows(&batch).await;
         }
@@ -140,9 +148,33 @@ impl AppendBucket {
         self.writer.write_key_values(&batch, &sequence, kinds).await
     }
 
+    /// Rows that have an id keep it in a file of their own: where ids are columns, none are given at the commit.
+    async fn write_with_ids(&mut self, rows: &RecordBatch, batch: RecordBatch) -> Result<()> {
+        let at = self.run.target().width() + 2;
+        let has_id = is_not_null(rows.column(at))?;
+        if has_id.true_count() == 0 {
+            return self.writer.write_rows(&batch).await;
+        }
+        let without = filter_record_batch(&batch, &not(&has_id)?)?;
+        if without.num_rows() > 0 {
+            self.writer.write_rows(&without).await?;
+        }
+        let writer = match &mut self.id_writer {
+            Some(writer) => writer,
+            empty => empty.insert(self.run.id_writer(&self.partition, self.bucket, self.first)?),
+        };
+        let mut columns = batch.columns().to_vec();
+        columns.extend(rows.columns()[at..at + 2].iter().map(Arc::clone));
+        let columns = columns.iter().map(|column| filter(column, &has_id)).collect::<Result<Vec<_>, _>>()?;
+        writer.write_rows(&RecordBatch::try_new(Arc::clone(writer.schema()), columns)?).await
+    }
+
     pub(super) async fn finish(self) -> Result<(CommitMessage, u64)> {
         let mut message = message(&self.run, &self.partition, self.bucket);
         message.new_files = self.writer.finish().await?;
+        if let Some(writer) = self.id_writer {
+            message.new_files.extend(writer.finish().await?);
+        }
         Ok((message, self.rows))
     }
 }

@@ -233,6 +233,9 @@ async fn store_indexes(
     Ok((vec![name], None))
 }
 
+/// Batches of fewer rows are not worth another thread.
+const ROWS_OF_A_THREAD: usize = 2048;
+
 /// The sequence numbers and kinds of rows of a key table.
 #[derive(Clone, Copy)]
 pub(super) struct Changes<'a> {
@@ -321,7 +324,6 @@ impl DataFileWriter {
             self.note_changes(rows, sequence, kinds)?;
         }
         columns.extend(rows.iter().map(Arc::clone));
-        self.stats.update(rows)?;
         if let Some(indexes) = &mut self.indexes {
             indexes.add(rows)?;
             self.index_memory.try_resize(indexes.memory()).map_err(|error| {
@@ -333,7 +335,20 @@ impl DataFileWriter {
         check_nulls(&self.layout.physical_schema, &columns)?;
         let physical = RecordBatch::try_new(Arc::clone(&self.layout.physical_schema), columns)
             .map_err(|error| Error::invalid("the rows do not fit the table's columns").with_source(error))?;
-        self.writer.write(&physical).await
+        let (stats, writer) = (&mut self.stats, &mut self.writer);
+        if physical.num_rows() < ROWS_OF_A_THREAD {
+            stats.update(rows)?;
+            writer.take(&physical)?;
+        } else {
+            // Both read the same rows, and take about as long.
+            std::thread::scope(|scope| {
+                let collected = scope.spawn(|| stats.update(rows));
+                let taken = writer.take(&physical);
+                let collected = collected.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                taken.and(collected)
+            })?;
+        }
+        self.writer.settle().await
     }
 
     fn note_changes(&mut self, rows: &[ArrayRef], sequence: &Int64Array, kinds: &Int8Array) -> Result<()> {

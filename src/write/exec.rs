@@ -20,6 +20,7 @@ use datafusion::physical_expr::{
     Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
 };
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ExecutionPlanProperties};
 use datafusion::physical_plan::repartition::RepartitionExec;
@@ -43,6 +44,9 @@ use crate::spec::EMPTY_ROW;
 
 /// Files of append tables that are open at once; more partitions than that close the one that was not used for longest.
 const MOST_OPEN: usize = 64;
+
+/// Batches that the input may be ahead of the writer.
+const BATCHES_AHEAD: usize = 2;
 
 /// What [`LakeWriteExec`] gives: a serialized [`CommitMessage`] and how many rows it stands for.
 pub fn message_schema() -> SchemaRef {
@@ -108,8 +112,39 @@ impl LakeWriteExec {
     }
 }
 
+impl LakeWriteExec {
+    /// Runs the nodes of [`Self::plan`], which have found their run in `slot` by the time they are read; the messages of all
+    /// writers.
+    ///
+    /// # Errors
+    /// Those of the input and of writing.
+    pub(crate) async fn run(
+        mut plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        slot: Arc<RunSlot>,
+    ) -> Result<Vec<CommitMessage>> {
+        if plan.output_partitioning().partition_count() > 1 {
+            plan = Arc::new(CoalescePartitionsExec::new(plan));
+        }
+        // Some nodes execute those below when they are asked for rows: the run is there until all are.
+        let read = async {
+            let mut output = plan.execute(0, context)?;
+            let mut messages = Vec::new();
+            while let Some(batch) = output.try_next().await? {
+                for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
+                    messages.push(CommitMessage::from_bytes(bytes)?);
+                }
+            }
+            Ok(messages)
+        };
+        let messages = read.await;
+        slot.clear();
+        messages
+    }
+}
+
 /// All rows in one stream, in this order.
-fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
+pub(super) fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
     let several = plan.output_partitioning().partition_count() > 1;
     match ordering {
         Some(ordering) => {
@@ -225,7 +260,8 @@ impl ExecutionPlan for LakeWriteExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
-        let input = self.input.execute(partition, context)?;
+        // Rows are read, sorted and merged in a task of their own, so that this one has nothing to do but write them.
+        let input = spawn_buffered(self.input.execute(partition, context)?, BATCHES_AHEAD);
         let sorted = self.target.is_sorted();
         let messages = futures::stream::once(async move {
             let written = if sorted {

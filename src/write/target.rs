@@ -2,6 +2,7 @@
 //!
 //! May import: `error`, `options`, `plan`, `read`, `spec`, `table`, rest of this room.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,10 +19,12 @@ use super::data_file::check_files;
 use super::default::default_value;
 use super::existing::ExistingBuckets;
 use super::mode::{BucketMode, check_writable};
+use super::row_changes::RowChanges;
 use super::{CommitMessage, DataFileContext, FileKind, OwnFiles, RollingWriter};
 use crate::error::{Error, Result};
 use crate::options::{ChangelogProducer, MergeEngine, WriteOptions};
 use crate::spec::partition::{partition_path, partition_spec};
+use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER, row_id_fields};
 use crate::spec::{DataField, DataType, FileSource, Snapshot};
 use crate::table::Table;
 
@@ -41,6 +44,8 @@ pub struct WriteTarget {
     check: RowCheck,
     /// Whether the input has a column of row kinds behind the table's columns.
     with_kinds: bool,
+    /// Whether the input has the ids of rows behind them, for rows that have one already.
+    with_ids: bool,
     rows: SchemaRef,
     options: Arc<WriteOptions>,
     /// Who writes, as names of postponed files tell.
@@ -65,6 +70,19 @@ impl WriteTarget {
     /// # Errors
     /// Unsupported for tables that can't be written, invalid when their options contradict each other.
     pub fn try_new(table: Arc<Table>, replaces: bool, with_kinds: bool, user: &str) -> Result<Arc<Self>> {
+        Self::build(table, replaces, with_kinds, false, user)
+    }
+
+    /// An append table as a target of rows that bring their ids, `_ROW_ID` and `_SEQUENCE_NUMBER`, behind all other columns.
+    /// Rows without one get theirs at the commit, as ever.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn taking_ids(table: Arc<Table>, user: &str) -> Result<Arc<Self>> {
+        Self::build(table, false, false, true, user)
+    }
+
+    fn build(table: Arc<Table>, replaces: bool, with_kinds: bool, with_ids: bool, user: &str) -> Result<Arc<Self>> {
         check_writable(&table)?;
         let named = |error: Error| table.at(error);
         let mode = BucketMode::of(&table).map_err(named)?;
@@ -72,13 +90,28 @@ impl WriteTarget {
         let mut fields: Vec<Arc<Field>> = check.schema().fields().iter().map(Arc::clone).collect();
         fields.push(Arc::new(Field::new(KIND, ArrowType::Int8, false)));
         fields.push(Arc::new(Field::new(ORDINAL, ArrowType::Int64, false)));
+        if with_ids {
+            fields.extend([ROW_ID, SEQUENCE_NUMBER].map(|name| Arc::new(Field::new(name, ArrowType::Int64, true))));
+        }
         fields.push(Arc::new(Field::new(BUCKET, ArrowType::Int32, false)));
         let rows = Arc::new(Schema::new(fields));
         let has_key = table.schema().has_primary_key();
         let options = Arc::new(WriteOptions::new(table.settings(), has_key).map_err(named)?);
         check_files(&table, &options).map_err(named)?;
         let user = user.to_owned();
-        Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, rows, options, user }))
+        Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, with_ids, rows, options, user }))
+    }
+
+    /// A table of postponed buckets as a target of rows that get theirs now: `buckets` of them in a partition. The input brings
+    /// row kinds.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn of_postponed(table: Arc<Table>, buckets: i32, user: &str) -> Result<Arc<Self>> {
+        let target = Arc::into_inner(Self::try_new(table, false, true, user)?)
+            .ok_or_else(|| Error::internal("a new target is shared"))?;
+        let function = target.table.settings().bucket_function;
+        Ok(Arc::new(Self { mode: BucketMode::Fixed { buckets, function }, ..target }))
     }
 
     /// The table.
@@ -106,6 +139,11 @@ impl WriteTarget {
         self.with_kinds
     }
 
+    /// Whether the input has the ids of rows.
+    pub(crate) fn with_ids(&self) -> bool {
+        self.with_ids
+    }
+
     /// The columns of the table, as rows to be written must have them.
     pub fn table_schema(&self) -> &SchemaRef {
         self.check.schema()
@@ -115,7 +153,7 @@ impl WriteTarget {
         &self.check
     }
 
-    /// The schema of prepared rows: the table's columns, then kind, ordinal and bucket.
+    /// The schema of prepared rows: the table's columns, then kind, ordinal, ids where there are any, and bucket.
     pub(crate) fn rows(&self) -> &SchemaRef {
         &self.rows
     }
@@ -158,9 +196,14 @@ impl WriteTarget {
         self.table.schema().partition_keys.is_empty() && matches!(self.mode, BucketMode::Fixed { buckets: 1, .. })
     }
 
-    /// Whether what lies in the buckets matters: greatest sequence numbers, bucket counts, hash indexes.
+    /// Whether what lies in the buckets matters: greatest sequence numbers, bucket counts, hash indexes. Keys keep their dynamic
+    /// bucket when their rows are replaced.
     fn needs_existing(&self) -> bool {
-        !matches!(self.mode, BucketMode::Unaware | BucketMode::Postpone) && !self.replaces
+        match self.mode {
+            BucketMode::Unaware | BucketMode::Postpone => false,
+            BucketMode::Dynamic => true,
+            BucketMode::Fixed { .. } | BucketMode::CrossPartition => !self.replaces,
+        }
     }
 
     /// Whether the raw rows go to changelog files too.
@@ -212,11 +255,14 @@ pub struct WriteRun {
     state: OnceCell<RunState>,
     next_ordinal: AtomicI64,
     assigner: Option<tokio::sync::Mutex<Assigner>>,
+    /// Keys of each bucket, by partition: of tables whose keys have no index, once all keys were read.
+    key_counts: Mutex<HashMap<Arc<[u8]>, HashMap<i32, u64>>>,
     hashes: MemoryReservation,
+    changes: RowChanges,
     context: Arc<TaskContext>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunState {
     snapshot: Option<Arc<Snapshot>>,
     existing: ExistingBuckets,
@@ -238,20 +284,34 @@ impl WriteRun {
     /// # Errors
     /// Invalid when the options for buckets can't be read.
     pub fn start(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Arc<Self>> {
-        Self::new(target, context).map(Arc::new)
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        Self::start_owning(target, context, own)
     }
 
-    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Self> {
+    /// The same, of files that are somebody's already.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_owning(
+        target: Arc<WriteTarget>,
+        context: Arc<TaskContext>,
+        own: Arc<OwnFiles>,
+    ) -> Result<Arc<Self>> {
+        Self::new(target, context, own).map(Arc::new)
+    }
+
+    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>, own: Arc<OwnFiles>) -> Result<Self> {
         let assigner = match target.mode {
             BucketMode::Dynamic | BucketMode::CrossPartition => {
-                Some(tokio::sync::Mutex::new(Assigner::new(DynamicBuckets::of(&target.table)?)))
+                let limits = DynamicBuckets::of(&target.table)?;
+                Some(tokio::sync::Mutex::new(Assigner::new(limits, target.replaces)))
             }
             _ => None,
         };
-        let own = OwnFiles::new(Arc::clone(target.table.files()));
         let hashes = MemoryConsumer::new("LakeDynamicBuckets").register(context.memory_pool());
-        let (state, next_ordinal) = (OnceCell::new(), AtomicI64::new(0));
-        Ok(Self { target, own, state, next_ordinal, assigner, hashes, context })
+        let (state, next_ordinal, key_counts) = (OnceCell::new(), AtomicI64::new(0), Mutex::default());
+        let changes = RowChanges::new(context.memory_pool());
+        Ok(Self { target, own, state, next_ordinal, assigner, key_counts, hashes, changes, context })
     }
 
     /// Begins a run that comes after another one of the same writer, whose files may not be committed yet.
@@ -259,15 +319,19 @@ impl WriteRun {
     /// # Errors
     /// As [`Self::start`].
     pub fn follow(target: Arc<WriteTarget>, context: Arc<TaskContext>, legacy: RunLegacy) -> Result<Arc<Self>> {
-        let mut run = Self::new(target, context)?;
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        let mut run = Self::new(target, context, own)?;
         run.state = OnceCell::new_with(Some(legacy.0));
         Ok(Arc::new(run))
     }
 
     /// What the next run has to know, with the messages of this one. `None` when the run looked at nothing.
     pub fn legacy(self: Arc<Self>, messages: &[CommitMessage]) -> Option<RunLegacy> {
-        let run = Arc::into_inner(self)?;
-        let mut state = run.state.into_inner()?;
+        // Nodes that are done may not have let go of the run yet.
+        let mut state = match Arc::try_unwrap(self) {
+            Ok(run) => run.state.into_inner()?,
+            Err(run) => run.state.get()?.clone(),
+        };
         messages.iter().for_each(|message| state.existing.apply(message));
         Some(RunLegacy(state))
     }
@@ -280,6 +344,11 @@ impl WriteRun {
     /// The files of the run.
     pub fn own_files(&self) -> &Arc<OwnFiles> {
         &self.own
+    }
+
+    /// What a statement that changes rows notes.
+    pub(crate) fn changes(&self) -> &RowChanges {
+        &self.changes
     }
 
     pub(crate) fn context(&self) -> &Arc<TaskContext> {
@@ -316,6 +385,18 @@ impl WriteRun {
         Some(self.state.get()?.snapshot.as_ref()?.id)
     }
 
+    /// The id of the snapshot by which new keys got their buckets, 0 where there was none; `None` when they need no look.
+    pub(crate) fn keys_read_at(&self) -> Option<i64> {
+        let looks = matches!(self.target.mode, BucketMode::Dynamic | BucketMode::CrossPartition);
+        let state = self.state.get().filter(|_| looks && !self.target.replaces)?;
+        Some(state.snapshot.as_ref().map_or(0, |snapshot| snapshot.id))
+    }
+
+    /// The snapshot that the run works on, the latest when it is first asked for.
+    pub(crate) async fn snapshot(&self) -> Result<Option<Arc<Snapshot>>> {
+        Ok(Box::pin(self.state()).await?.snapshot.clone())
+    }
+
     fn files_of(&self, partition: &Arc<[u8]>, bucket: i32) -> Result<DataFileContext> {
         let (own, pool) = (Arc::clone(&self.own), Arc::clone(self.context.memory_pool()));
         let options = Arc::clone(&self.target.options);
@@ -342,18 +423,66 @@ impl WriteRun {
         RollingWriter::new(self.files_of(partition, bucket)?, kind)
     }
 
-    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`). Buckets count as
-    /// full by the rows of their files: keys are no more than those.
+    /// Writes rows of an append table that have ids: `_ROW_ID` and `_SEQUENCE_NUMBER` are columns of the files.
+    pub(super) fn id_writer(&self, partition: &Arc<[u8]>, bucket: i32, first: i64) -> Result<RollingWriter> {
+        let own = self.target.table.schema().fields.iter().cloned();
+        let columns: Arc<[DataField]> = own.chain(row_id_fields()).collect();
+        let kind = FileKind::Append { source: FileSource::Append, first_sequence: first, columns: Some(columns) };
+        RollingWriter::new(self.files_of(partition, bucket)?, kind)
+    }
+
+    /// Writes rows that lie in the bucket already to new files, as they are; with their ids behind the table's columns when
+    /// `with_ids`.
+    ///
+    /// # Errors
+    /// Conflict when the bucket is another one by now.
+    pub(crate) async fn copy_writer(
+        &self,
+        partition: &Arc<[u8]>,
+        bucket: i32,
+        with_ids: bool,
+    ) -> Result<RollingWriter> {
+        let first = match self.target.mode {
+            BucketMode::Unaware => 0,
+            _ => Box::pin(self.existing()).await?.next_sequence(partition, bucket),
+        };
+        if with_ids { self.id_writer(partition, bucket, first) } else { self.append_writer(partition, bucket, first) }
+    }
+
+    /// Notes keys that the table holds in a bucket.
+    pub(crate) fn add_keys(&self, partition: &[u8], bucket: i32, keys: u64) {
+        let mut counts = self.key_counts.lock();
+        if !counts.contains_key(partition) {
+            counts.insert(Arc::from(partition), HashMap::new());
+        }
+        if let Some(buckets) = counts.get_mut(partition) {
+            *buckets.entry(bucket).or_default() += keys;
+        }
+    }
+
+    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`), by how many keys
+    /// its buckets hold.
     pub(crate) async fn assign_bucket(&self, partition: &[u8], hash: i32) -> Result<i32> {
+        let mut assigner = self.counting_assigner(partition).await?;
+        assigner.assign(partition, hash, &self.hashes)
+    }
+
+    /// A key has left a bucket, which has room for another.
+    pub(crate) async fn release_bucket(&self, partition: &[u8], bucket: i32) -> Result<()> {
+        self.counting_assigner(partition).await?.release(partition, bucket);
+        Ok(())
+    }
+
+    async fn counting_assigner(&self, partition: &[u8]) -> Result<tokio::sync::MutexGuard<'_, Assigner>> {
         let Some(assigner) = &self.assigner else {
             return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
         };
-        let existing = Box::pin(self.existing()).await?;
         let mut assigner = assigner.lock().await;
         if !assigner.knows(partition) {
-            assigner.add_counts(&Arc::from(partition), existing.rows_of(partition));
+            let counts = self.key_counts.lock().get(partition).cloned().unwrap_or_default();
+            assigner.add_counts(&Arc::from(partition), counts);
         }
-        assigner.assign(partition, hash, &self.hashes)
+        Ok(assigner)
     }
 
     pub(crate) fn assigner(&self) -> Option<&tokio::sync::Mutex<Assigner>> {

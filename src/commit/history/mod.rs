@@ -25,6 +25,9 @@ use crate::store::testing::memory;
 /// Commits of one table.
 const COMMITS_A_TABLE: usize = 125;
 
+/// How long the commits of one table may take: something waits for ever then.
+const AT_MOST: Duration = Duration::from_secs(300);
+
 /// Actors at one table.
 const ACTORS: usize = 5;
 
@@ -184,7 +187,8 @@ async fn history(kind: Kind) {
         let one_in = [0, 300, 60, 25][random.below(4)];
         let faults = Faults { one_in, hangs: random.once_in(5), kills: random.once_in(2) };
         eprintln!("play again: TIDELAKE_SEED={seed} ({kind:?}, {faults:?})");
-        Box::pin(play(random.next(), kind, COMMITS_A_TABLE, faults)).await;
+        let played = Box::pin(play(random.next(), kind, COMMITS_A_TABLE, faults));
+        assert!(tokio::time::timeout(AT_MOST, played).await.is_ok(), "the commits of seed {seed} come to no end");
     }
 }
 

@@ -146,11 +146,27 @@ impl FileWriter {
     /// Invalid for NULL in a column that is NOT NULL, Io when the store failed, exhausted when the memory pool is. The file
     /// can't be finished then.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.take(batch)?;
+        self.settle().await
+    }
+
+    /// The first half of [`Self::write`], which computes: takes rows. [`Self::settle`] is to follow.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         self.check(batch)?;
-        self.encode(|encoder| encoder.write(batch))?;
+        self.encode(|encoder| encoder.write(batch))
+    }
+
+    /// The second half of [`Self::write`], which waits: accounts for what was taken, and sends what is complete.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn settle(&mut self) -> Result<()> {
         if self.account().is_err() {
             self.encode(|encoder| encoder.flush())?;
             self.send().await?;

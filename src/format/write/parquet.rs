@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, SchemaRef};
+use parking_lot::Mutex;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::data_type::Int96Type;
@@ -26,12 +27,19 @@ const ROW_GROUP_BYTES: u64 = 128 << 20;
 /// Most rows of a row group: a reader takes row groups as the units of its parallelism.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 
+/// Who wrote the file, in the form that other readers parse; it says that bounds of floating-point columns can be trusted.
+const CREATED_BY: &str = concat!("tidelake version ", env!("CARGO_PKG_VERSION"));
+
 fn failed(error: ParquetError) -> Error {
     Error::internal("rows can't be encoded as Parquet").with_source(error)
 }
 
 enum Column {
-    Arrow(Box<ArrowColumnWriter>),
+    Arrow {
+        writer: Box<ArrowColumnWriter>,
+        /// Whether a NaN is among its values: the bounds that the writer collects leave it out.
+        has_nan: bool,
+    },
     Int96(Int96Column),
 }
 
@@ -87,7 +95,11 @@ impl ParquetEncoder {
                     .into_iter()
                     .zip(&self.int96)
                     .map(|(writer, is_int96)| {
-                        if *is_int96 { Column::Int96(Int96Column::default()) } else { Column::Arrow(Box::new(writer)) }
+                        if *is_int96 {
+                            Column::Int96(Int96Column::default())
+                        } else {
+                            Column::Arrow { writer: Box::new(writer), has_nan: false }
+                        }
                     })
                     .collect();
                 RowGroup { columns, rows: 0 }
@@ -103,9 +115,13 @@ impl ParquetEncoder {
         let mut columns = group.columns.iter_mut();
         let mut work = Vec::with_capacity(columns.len());
         for (field, array) in schema.fields().iter().zip(batch.columns()) {
+            let nan = may_hold_nan(array);
             for leaf in compute_leaves(field, array).map_err(failed)? {
                 match columns.next() {
-                    Some(Column::Arrow(writer)) => work.push((writer, leaf)),
+                    Some(Column::Arrow { writer, has_nan }) => {
+                        *has_nan |= nan;
+                        work.push((writer, leaf));
+                    }
                     Some(Column::Int96(_)) => {}
                     None => return Err(Error::internal("a batch has more leaves than its file")),
                 }
@@ -115,7 +131,7 @@ impl ParquetEncoder {
         if has_int96 {
             let mut columns = group.columns.iter_mut().map(|column| match column {
                 Column::Int96(column) => Some(column),
-                Column::Arrow(_) => None,
+                Column::Arrow { .. } => None,
             });
             for (field, array) in fields.iter().zip(batch.columns()) {
                 int96::append(array, &field.data_type, &mut columns)?;
@@ -123,6 +139,16 @@ impl ParquetEncoder {
         }
         group.rows += batch.num_rows();
         Ok(())
+    }
+}
+
+/// Whether a NaN is among the values. Readers take NaN for greater than everything, as the engine does, or for nothing that can
+/// be compared: bounds without it are wrong for the first. Inside of nested values it is not looked for.
+fn may_hold_nan(array: &ArrayRef) -> bool {
+    match array.data_type() {
+        DataType::Float32 => array.as_primitive::<Float32Type>().iter().flatten().any(f32::is_nan),
+        DataType::Float64 => array.as_primitive::<Float64Type>().iter().flatten().any(f64::is_nan),
+        other => other.is_nested(),
     }
 }
 
@@ -134,21 +160,21 @@ const ROWS_OF_A_THREAD: usize = 2048;
 /// Most threads that encode one batch.
 const MOST_THREADS: usize = 4;
 
-/// Encodes the leaves of a batch: columns do not depend on each other, so that they are dealt out to the machine's cores.
+/// Encodes the leaves of a batch: columns do not depend on each other, so that the machine's cores take them one by one.
 fn encode_leaves(work: Vec<LeafWork<'_>>, rows: usize) -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = if rows < ROWS_OF_A_THREAD { 1 } else { cores.min(MOST_THREADS).min(work.len()) };
-    let mut shares: Vec<Vec<LeafWork<'_>>> = (0..threads.max(1)).map(|_| Vec::new()).collect();
-    for (index, leaf) in work.into_iter().enumerate() {
-        shares[index % threads.max(1)].push(leaf);
-    }
-    let encode = |share: Vec<LeafWork<'_>>| -> Result<()> {
-        share.into_iter().try_for_each(|(writer, leaf)| writer.write(&leaf).map_err(failed))
+    let queue = Mutex::new(work.into_iter());
+    let next = || queue.lock().next();
+    let encode = || -> Result<()> {
+        while let Some((writer, leaf)) = next() {
+            writer.write(&leaf).map_err(failed)?;
+        }
+        Ok(())
     };
-    let Some(own) = shares.pop() else { return Ok(()) };
     std::thread::scope(|scope| {
-        let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || encode(share))).collect();
-        let mut done = encode(own);
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(encode)).collect();
+        let mut done = encode();
         for other in others {
             let encoded = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             done = done.and(encoded);
@@ -177,8 +203,15 @@ impl Encoder for ParquetEncoder {
         let mut out = self.file.next_row_group().map_err(failed)?;
         for column in group.columns {
             match column {
-                Column::Arrow(writer) => {
-                    writer.close().and_then(|chunk| chunk.append_to_row_group(&mut out)).map_err(failed)?;
+                Column::Arrow { writer, has_nan } => {
+                    let mut chunk = writer.close().map_err(failed)?;
+                    if has_nan {
+                        let result = chunk.close_mut();
+                        let metadata = result.metadata.clone().into_builder().clear_statistics();
+                        result.metadata = metadata.build().map_err(failed)?;
+                        result.column_index = None;
+                    }
+                    chunk.append_to_row_group(&mut out).map_err(failed)?;
                 }
                 Column::Int96(column) => {
                     let Some(mut writer) = out.next_column().map_err(failed)? else {
@@ -199,7 +232,7 @@ impl Encoder for ParquetEncoder {
     fn pending(&self) -> u64 {
         self.group.iter().flat_map(|group| &group.columns).fold(0, |sum, column| {
             sum + match column {
-                Column::Arrow(writer) => writer.get_estimated_total_bytes() as u64,
+                Column::Arrow { writer, .. } => writer.get_estimated_total_bytes() as u64,
                 Column::Int96(column) => column.pending(),
             }
         })
@@ -208,7 +241,7 @@ impl Encoder for ParquetEncoder {
     fn memory(&self) -> usize {
         self.group.iter().flat_map(|group| &group.columns).fold(0, |sum, column| {
             sum + match column {
-                Column::Arrow(writer) => writer.memory_size(),
+                Column::Arrow { writer, .. } => writer.memory_size(),
                 Column::Int96(column) => column.memory(),
             }
         })
@@ -257,6 +290,7 @@ fn properties(
     // `#a.b` is the field b of the column a.
     let path = |name: &str| ColumnPath::new(name.split('.').map(str::to_owned).collect());
     let mut builder = WriterProperties::builder()
+        .set_created_by(CREATED_BY.to_owned())
         .set_compression(compression(codec, options.zstd_level)?)
         .set_dictionary_enabled(parquet.dictionary)
         .set_data_page_size_limit(size(parquet.page_bytes))

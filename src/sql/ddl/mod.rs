@@ -10,9 +10,11 @@
 mod alter;
 mod analyze;
 mod change_type;
+mod constants;
 mod create;
 mod data;
 mod insert;
+mod merge_schema;
 mod not_null;
 mod read;
 mod read_alter;
@@ -33,6 +35,7 @@ mod tests;
 use datafusion::prelude::DataFrame;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
+pub(crate) use not_null::cast_exactly;
 pub(crate) use read::{partition, read};
 pub(crate) use statement::{Ddl, PartitionSpec};
 pub(crate) use target::{DEFAULT_DATABASE, LakeDatabase, LakeTarget};

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 
 /// `expr` as a value of exactly the type `target`.
-pub(super) fn cast_exactly(expr: Expr, target: &DataType, schema: &DFSchema) -> Result<Expr> {
+pub(crate) fn cast_exactly(expr: Expr, target: &DataType, schema: &DFSchema) -> Result<Expr> {
     let relaxed = relaxed(target);
     let cast = expr.cast_to(&relaxed, schema)?;
     Ok(if relaxed == *target { cast } else { ScalarUDF::from(NotNullInside::new(target.clone())).call(vec![cast]) })

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use async_trait::async_trait;
 use chrono::Utc;
 
-use super::expire::{options_of, table_with};
-use super::{Argument, Kind, Procedure, TABLE, Values, success};
+use super::{Values, success};
 use crate::compact::append::{AppendRequest, compact_append};
 use crate::compact::append_sort::{SortBy, SortStrategy};
 use crate::error::{Error, Result};
@@ -43,40 +41,4 @@ pub(super) async fn run(values: &Values<'_>, table: &Arc<Table>, request: Append
     let context = values.session().context().task_ctx();
     Box::pin(compact_append(table, &request, &context)).await?;
     success()
-}
-
-/// `compact`
-pub(super) struct Compact;
-
-#[async_trait]
-impl Procedure for Compact {
-    fn name(&self) -> &'static str {
-        "compact"
-    }
-
-    fn arguments(&self) -> &'static [Argument] {
-        const {
-            &[
-                TABLE,
-                Argument::optional("partitions", Kind::Text).also(&["partition"]),
-                Argument::optional("order_strategy", Kind::Text),
-                Argument::optional("order_by", Kind::Text),
-                Argument::optional("options", Kind::Text),
-                Argument::optional("where", Kind::Text),
-                Argument::optional("partition_idle_time", Kind::Duration),
-                Argument::optional("compact_strategy", Kind::Text),
-                Argument::optional("buckets", Kind::Text),
-            ]
-        }
-    }
-
-    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
-        let table = table_with(values, options_of(values)?).await?;
-        if table.schema().has_primary_key() {
-            return Err(table.at(Error::unsupported(
-                "tables with a primary key are not compacted by this version; compact the table with another engine",
-            )));
-        }
-        run(values, &table, AppendRequest::default()).await
-    }
 }

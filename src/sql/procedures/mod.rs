@@ -13,11 +13,13 @@ mod alter_column_default_value;
 mod branches;
 mod call;
 mod cleaning;
+mod compact;
 mod compact_append;
 mod consumers;
 mod expire;
 mod known;
 mod partition_upkeep;
+mod partitions;
 mod registry;
 mod repair;
 mod rollback;
@@ -152,7 +154,7 @@ impl LakeSession {
 /// What a call would do, as EXPLAIN shows plans.
 fn explained(procedure: &dyn Procedure, values: &Values<'_>) -> Result<RecordBatch> {
     let plan = format!("Call: sys.{}\n{values}", procedure.name());
-    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan])])
+    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan.trim_end().to_owned()])])
 }
 
 fn text_columns(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch> {

@@ -2,8 +2,8 @@
 
 use super::known::UNBUILT;
 use super::{
-    Procedure, alter_column_default_value, branches, cleaning, compact_append, consumers, expire, partition_upkeep,
-    repair, rollback, tags,
+    Procedure, alter_column_default_value, branches, cleaning, compact, consumers, expire, partition_upkeep, repair,
+    rollback, tags,
 };
 use crate::error::{Error, Result};
 use crate::options::nearest_of;
@@ -12,7 +12,7 @@ use crate::options::nearest_of;
 pub(super) const ALL: &[&dyn Procedure] = &[
     &alter_column_default_value::AlterColumnDefaultValue,
     &consumers::ClearConsumers,
-    &compact_append::Compact,
+    &compact::Compact,
     &cleaning::CompactManifest,
     &branches::CreateBranch,
     &tags::CreateTag,

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions, new_null_array,
+    Array, ArrayRef, AsArray, BooleanBufferBuilder, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
+    new_null_array,
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema, SchemaRef};
@@ -22,13 +23,14 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 
 use super::LakeScanExec;
-use super::unit::UnitFactory;
+use super::unit::{SystemColumns, UnitFactory};
 use crate::error::Error;
 use crate::plan::{ColumnGroup, ScanPlan};
 use crate::read::deletion;
 use crate::read::live_rows::FileRows;
 use crate::spec::TypeKind;
 use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER};
+use crate::sql::dml::{FILE_NAME, ROW_INDEX};
 use crate::table::Table;
 
 /// Rows given at a time.
@@ -388,7 +390,21 @@ impl GroupStream {
         let first_row_id = self.plan().first_row_id;
         // Sequence numbers that a file does not hold are those of its commit, the newest one of the row's files.
         let sequence = self.plan().files.first().map(|file| file.file.sequence_numbers().1);
+        let newest = self.plan().files.first();
+        let places = matches!(self.shared.factory.system_columns(), SystemColumns::Places { .. });
         let columns = self.shared.columns.fields().iter().zip(columns).map(|(field, column)| {
+            match field.name().as_str() {
+                FILE_NAME if places => {
+                    let name = newest.map_or("", |file| file.file.name());
+                    return Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(name, rows))) as ArrayRef;
+                }
+                ROW_INDEX if places => {
+                    // Tables whose rows lie in several files have no places.
+                    return Arc::new(positions.iter().map(|position| *position as i64).collect::<Int64Array>())
+                        as ArrayRef;
+                }
+                _ => {}
+            }
             let default: Option<Box<dyn Fn(u64) -> Option<i64>>> = match field.name().as_str() {
                 ROW_ID => Some(Box::new(|position| {
                     first_row_id.and_then(|first| i64::try_from(first.checked_add(position)?).ok())

@@ -29,6 +29,7 @@ use crate::read::live_rows::FileRows;
 use crate::read::parquet_reader::{CheckedReaderFactory, ExpectedRows};
 use crate::spec::types::{SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, VALUE_KIND, VALUE_KIND_ID, row_id_fields};
 use crate::spec::{DataField, DataType, TypeKind};
+use crate::sql::dml::place_fields;
 use crate::table::Table;
 
 /// Where a planned file stands in its plan.
@@ -102,6 +103,11 @@ pub(crate) enum SystemColumns {
     None,
     /// The ids of the rows, which files may hold or not.
     RowIds,
+    /// Where the rows lie, behind their ids where those are asked for. No file holds it.
+    Places {
+        /// Whether the ids of the rows come first.
+        row_ids: bool,
+    },
     /// The row kind, and the sequence number when it is asked for; every file of a key table holds them.
     Kinds {
         /// Whether `_SEQUENCE_NUMBER` comes after `_VALUE_KIND`.
@@ -115,6 +121,8 @@ impl SystemColumns {
         match self {
             Self::None => Vec::new(),
             Self::RowIds => row_id_fields().to_vec(),
+            Self::Places { row_ids: false } => place_fields().to_vec(),
+            Self::Places { row_ids: true } => row_id_fields().into_iter().chain(place_fields()).collect(),
             Self::Kinds { sequence } => {
                 let mut fields = vec![kind_field()];
                 if sequence {

@@ -31,16 +31,16 @@ pub(crate) const DATABASE: &str = "sys";
 const CONCURRENCY: usize = 8;
 
 /// The tables of the database.
-const TABLES: [(&str, Kind); 5] = [
+const TABLES: [(&str, Kind); 4] = [
     ("all_table_options", Kind::TableOptions),
     ("catalog_options", Kind::CatalogOptions),
-    ("health", Kind::Health),
     ("partitions", Kind::Partitions),
     ("tables", Kind::Tables),
 ];
 
-/// Other names of the same tables.
-const ALIASES: [(&str, Kind); 2] = [("all_partitions", Kind::Partitions), ("all_tables", Kind::Tables)];
+/// Tables that are not listed, as other engines list only theirs: other names, and one that they do not have.
+const UNLISTED: [(&str, Kind); 3] =
+    [("all_partitions", Kind::Partitions), ("all_tables", Kind::Tables), ("health", Kind::Health)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -66,7 +66,7 @@ pub(crate) fn catalog_table(
     caches: &Arc<Caches>,
     options: &Arc<BTreeMap<String, String>>,
 ) -> Result<SystemTable> {
-    let mut all = TABLES.iter().chain(&ALIASES);
+    let mut all = TABLES.iter().chain(&UNLISTED);
     let Some((_, kind)) = all.find(|(known, _)| known.eq_ignore_ascii_case(name)) else {
         let nearest = nearest_of(name, TABLES.iter().map(|(name, _)| *name));
         let hint = nearest.map(|nearest| format!("; did you mean {DATABASE}.{nearest}?")).unwrap_or_default();

@@ -1,0 +1,191 @@
+//! DELETE of whole partitions, or of everything: by metadata, no file is read or written.
+//!
+//! Imports `commit`, `plan`, `table` and the engine's nodes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema, SchemaRef};
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::commit::{Operation, PartitionSpec, TableCommit};
+use crate::error::Error;
+use crate::options::Level0;
+use crate::plan::{ScanRequest, plan_scan};
+use crate::spec::Snapshot;
+use crate::table::Table;
+
+/// What goes.
+#[derive(Clone, Debug)]
+pub(crate) enum DropScope {
+    /// There is nothing to go.
+    Nothing,
+    /// These partitions.
+    Partitions(Vec<PartitionSpec>),
+    /// Everything.
+    Table,
+}
+
+/// What of `snapshot` goes: the partitions that satisfy `condition`, or everything.
+pub(super) async fn dropped(
+    session: &dyn Session,
+    table: &Arc<Table>,
+    snapshot: Option<Arc<Snapshot>>,
+    condition: Option<&Expr>,
+) -> Result<DropScope> {
+    if snapshot.is_none() {
+        return Ok(DropScope::Nothing);
+    }
+    let mut request = ScanRequest::everything(table, Level0::Merge);
+    if let Some(condition) = condition {
+        let schema = DFSchema::try_from(Arc::clone(&request.schema))?;
+        request.filters = vec![session.create_physical_expr(condition.clone(), &schema)?];
+    }
+    let plan = Box::pin(plan_scan(table, snapshot, &request)).await.map_err(|error| table.at(error))?;
+    let sections = plan.sections.iter().flat_map(|section| &section.files);
+    let files = plan.raw.iter().chain(sections).chain(plan.groups.iter().flat_map(|group| &group.files));
+    let partitions: BTreeMap<Arc<[u8]>, &crate::plan::PlannedFile> =
+        files.map(|file| (Arc::clone(&file.partition.row), file)).collect();
+    if condition.is_none() {
+        return Ok(DropScope::Table);
+    }
+    if partitions.is_empty() {
+        return Ok(DropScope::Nothing);
+    }
+    let keys = &table.schema().partition_keys;
+    let spec = |file: &crate::plan::PlannedFile| {
+        let values = keys.iter().cloned().zip(file.partition.values.iter().cloned()).collect();
+        PartitionSpec::new(table.schema(), &values).map_err(|error| table.at(error))
+    };
+    Ok(DropScope::Partitions(partitions.into_values().map(spec).collect::<crate::error::Result<_>>()?))
+}
+
+/// Drops partitions, and gives the number of rows that its input counted in them.
+#[derive(Debug)]
+pub(crate) struct LakeDropExec {
+    input: Arc<dyn ExecutionPlan>,
+    table: Arc<Table>,
+    scope: DropScope,
+    operation: Operation,
+    properties: Arc<PlanProperties>,
+}
+
+impl LakeDropExec {
+    pub(super) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        table: Arc<Table>,
+        scope: DropScope,
+        operation: Operation,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(count_schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self { input, table, scope, operation, properties: Arc::new(properties) }
+    }
+}
+
+/// The plan of TRUNCATE, which does not tell how many rows go.
+pub(crate) fn truncation(table: Arc<Table>) -> Arc<dyn ExecutionPlan> {
+    let counted = Arc::new(Schema::new(vec![Field::new("count", ArrowType::Int64, false)]));
+    let nothing = Arc::new(EmptyExec::new(counted));
+    Arc::new(LakeDropExec::new(nothing, table, DropScope::Table, Operation::Truncate))
+}
+
+fn count_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("count", ArrowType::UInt64, false)]))
+}
+
+impl DisplayAs for LakeDropExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.identifier();
+        let scope = match &self.scope {
+            DropScope::Nothing => "nothing".to_owned(),
+            DropScope::Partitions(specs) => format!("{} partitions", specs.len()),
+            DropScope::Table => "everything".to_owned(),
+        };
+        match t {
+            DisplayFormatType::TreeRender => write!(f, "{table}"),
+            _ => write!(f, "LakeDropExec: table={table}, drops={scope}"),
+        }
+    }
+}
+
+impl ExecutionPlan for LakeDropExec {
+    fn name(&self) -> &'static str {
+        "LakeDropExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let [input] =
+            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that drops partitions has one input"))?;
+        Ok(Arc::new(Self::new(input, Arc::clone(&self.table), self.scope.clone(), self.operation)))
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("a commit has one partition, not {}", partition + 1);
+        }
+        let mut input = self.input.execute(0, context)?;
+        let (table, scope, operation) = (Arc::clone(&self.table), self.scope.clone(), self.operation);
+        let counted = futures::stream::once(async move {
+            let mut rows = 0;
+            while let Some(batch) = input.try_next().await? {
+                rows += batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>();
+            }
+            let commit = TableCommit::new(Arc::clone(&table), TableCommit::new_user(&table)?)?;
+            let commit = commit.operation(operation);
+            match &scope {
+                DropScope::Nothing => {}
+                DropScope::Partitions(specs) => drop(Box::pin(commit.drop_partitions(specs)).await?),
+                DropScope::Table => drop(Box::pin(commit.truncate()).await?),
+            }
+            let count = UInt64Array::from(vec![u64::try_from(rows).unwrap_or_default()]);
+            Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
+    }
+}

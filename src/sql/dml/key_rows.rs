@@ -1,0 +1,375 @@
+//! The node that turns what is to happen to rows of a key table into rows of a kind: `-D`, `-U`, `+U`, `+I`
+//! (`spec/data.md 12.3`).
+//!
+//! Imports `write`, `options`, `spec` and `error`.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, DynComparator, Int8Array, RecordBatch, make_comparator};
+use arrow::compute::{SortOptions, interleave};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
+use arrow::row::{RowConverter, SortField};
+use arrow::util::display::array_value_to_string;
+use datafusion::common::Result as EngineResult;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::ExecutionPlanProperties;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use futures::{StreamExt, TryStreamExt};
+
+use super::shape::{Action, ChangeShape};
+use crate::error::{Error, Result};
+use crate::options::{ChangelogProducer, MergeEngine};
+use crate::table::Table;
+use crate::write::{BucketMode, RunSlot, WriteRun, WriteTarget};
+
+const INSERT: i8 = 0;
+const UPDATE_BEFORE: i8 = 1;
+const UPDATE_AFTER: i8 = 2;
+const DELETE: i8 = 3;
+
+/// Makes rows with kinds.
+#[derive(Debug)]
+pub(crate) struct LakeKeyChangesExec {
+    input: Arc<dyn ExecutionPlan>,
+    target: Arc<WriteTarget>,
+    slot: Arc<RunSlot>,
+    shape: Arc<ChangeShape>,
+    properties: Arc<PlanProperties>,
+}
+
+impl LakeKeyChangesExec {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        target: Arc<WriteTarget>,
+        slot: Arc<RunSlot>,
+        shape: Arc<ChangeShape>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(with_kind(target.table_schema())),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        Self { input, target, slot, shape, properties: Arc::new(properties) }
+    }
+}
+
+/// The columns of the table and the kind.
+fn with_kind(columns: &SchemaRef) -> SchemaRef {
+    let own = columns.fields().iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true)));
+    Arc::new(Schema::new(own.chain([Arc::new(Field::new("_VALUE_KIND", ArrowType::Int8, false))]).collect::<Vec<_>>()))
+}
+
+impl DisplayAs for LakeKeyChangesExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.target.table().identifier();
+        match t {
+            DisplayFormatType::TreeRender => write!(f, "{table}"),
+            _ => write!(f, "LakeKeyChangesExec: table={table}, operation={}", self.shape.operation.name()),
+        }
+    }
+}
+
+impl ExecutionPlan for LakeKeyChangesExec {
+    fn name(&self) -> &'static str {
+        "LakeKeyChangesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
+        let [input] =
+            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that changes rows has one input"))?;
+        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
+        Ok(Arc::new(Self::new(input, target, slot, Arc::clone(&self.shape))))
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
+    ) -> EngineResult<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
+        let run = self.slot.current()?;
+        let input = self.input.execute(partition, context)?;
+        let mut changer = KeyChanger::try_new(&run, &self.shape)?;
+        let rows = input.map(move |batch| -> EngineResult<RecordBatch> { Ok(changer.change(&batch?)?) }).boxed();
+        let rows = rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.boxed())))
+    }
+}
+
+/// Turns batch after batch into rows with kinds.
+struct KeyChanger {
+    run: Arc<WriteRun>,
+    shape: Arc<ChangeShape>,
+    schema: SchemaRef,
+    /// Positions of the primary key.
+    keys: Vec<usize>,
+    partition: Vec<usize>,
+    converter: Option<RowConverter>,
+    /// Whether updates give the row as it was, too.
+    gives_before: bool,
+    /// Whether a row that changes its partition is taken out of the old one here.
+    moves: bool,
+    guards: Vec<Guard>,
+    /// Columns whose values NULL does not replace.
+    sticky: Vec<usize>,
+}
+
+/// Columns that tell which of two rows is newer, by position.
+struct Guard {
+    sequence: Vec<usize>,
+    descending: bool,
+    /// What they rule: columns of a sequence group; everything when empty.
+    protected: Vec<usize>,
+    option: String,
+}
+
+impl KeyChanger {
+    fn try_new(run: &Arc<WriteRun>, shape: &Arc<ChangeShape>) -> Result<Self> {
+        let target = run.target();
+        let (schema, options) = (target.table().schema(), target.table().settings());
+        let positions =
+            |names: &[String]| -> Vec<usize> { names.iter().filter_map(|name| schema.index_of(name)).collect() };
+        let keys = positions(&schema.primary_keys);
+        let converter = match shape.may_repeat {
+            true => {
+                let fields = keys.iter().map(|key| target.table_schema().field(*key).data_type().clone());
+                Some(RowConverter::new(fields.map(SortField::new).collect())?)
+            }
+            false => None,
+        };
+        let mut guards = Vec::new();
+        if !options.sequence_fields.is_empty() {
+            guards.push(Guard {
+                sequence: positions(&options.sequence_fields),
+                descending: options.sequence_descending,
+                protected: Vec::new(),
+                option: format!("sequence.field = {}", options.sequence_fields.join(",")),
+            });
+        }
+        let is_partial = options.merge_engine == MergeEngine::PartialUpdate;
+        let mut sticky: Vec<usize> = Vec::new();
+        if is_partial {
+            sticky = (0..schema.fields.len()).filter(|column| !keys.contains(column)).collect();
+            for group in &options.sequence_groups {
+                let (sequence, protected) = (positions(&group.sequence), positions(&group.protected));
+                sticky.retain(|column| !sequence.contains(column) && !protected.contains(column));
+                let option = format!("fields.{}.sequence-group", group.sequence.join(","));
+                guards.push(Guard { sequence, descending: false, protected, option });
+            }
+        }
+        Ok(Self {
+            partition: positions(&schema.partition_keys),
+            gives_before: options.changelog_producer == ChangelogProducer::Input
+                && options.merge_engine == MergeEngine::Deduplicate
+                && !options.ignore_update_before,
+            moves: target.mode() != BucketMode::CrossPartition,
+            schema: with_kind(target.table_schema()),
+            run: Arc::clone(run),
+            shape: Arc::clone(shape),
+            keys,
+            converter,
+            guards,
+            sticky,
+        })
+    }
+
+    fn table(&self) -> &Arc<Table> {
+        self.run.target().table()
+    }
+
+    fn change(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut actions = self.shape.actions_of(batch)?;
+        let width = self.shape.width;
+        let of = |at: usize, has: bool| if has { &batch.columns()[at..at + width] } else { &[] };
+        let (new, old) = (of(self.shape.new_at(), self.shape.has_new), of(self.shape.old_at(), self.shape.has_old));
+        self.refuse_repeats(old, &mut actions)?;
+        self.check_updates(old, new, &actions)?;
+        let moved = self.moved(old, new)?;
+        // Whether the new values, at which row, as what.
+        let mut rows: Vec<(bool, usize, i8)> = Vec::with_capacity(actions.len());
+        let mut changed = 0;
+        for (row, action) in actions.iter().enumerate() {
+            let Some(action) = action else { continue };
+            changed += 1;
+            match action {
+                Action::Insert => rows.push((true, row, INSERT)),
+                Action::Delete => rows.push((false, row, DELETE)),
+                Action::Update if moved.as_ref().is_some_and(|moved| moved(row)) => {
+                    rows.extend([(false, row, DELETE), (true, row, INSERT)]);
+                }
+                Action::Update => {
+                    if self.gives_before {
+                        rows.push((false, row, UPDATE_BEFORE));
+                    }
+                    rows.push((true, row, UPDATE_AFTER));
+                }
+            }
+        }
+        self.run.changes().count(changed);
+        let kinds: ArrayRef = Arc::new(Int8Array::from_iter_values(rows.iter().map(|(_, _, kind)| *kind)));
+        let pick = |column: usize| -> Result<ArrayRef> {
+            Ok(match (new.get(column), old.get(column)) {
+                (Some(new), Some(old)) => {
+                    let indices: Vec<_> = rows.iter().map(|(is_new, row, _)| (usize::from(!is_new), *row)).collect();
+                    interleave(&[new.as_ref(), old.as_ref()], &indices)?
+                }
+                (Some(only), None) | (None, Some(only)) => {
+                    let indices: Vec<_> = rows.iter().map(|(_, row, _)| (0, *row)).collect();
+                    interleave(&[only.as_ref()], &indices)?
+                }
+                (None, None) => return Err(Error::internal("rows that change come without values")),
+            })
+        };
+        let mut columns = (0..width).map(pick).collect::<Result<Vec<_>>>()?;
+        columns.push(kinds);
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+
+    /// Refuses rows that are changed a second time; a row that is deleted twice is deleted once.
+    fn refuse_repeats(&mut self, old: &[ArrayRef], actions: &mut [Option<Action>]) -> Result<()> {
+        let Some(converter) = &mut self.converter else { return Ok(()) };
+        let changed: Vec<usize> =
+            (0..actions.len()).filter(|row| matches!(actions[*row], Some(Action::Update | Action::Delete))).collect();
+        if changed.is_empty() || old.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&old[*key])).collect();
+        let rows = converter.convert_columns(&keys)?;
+        let first = self.run.changes().first_time(changed.iter().map(|row| rows.row(*row).data()))?;
+        for (row, first) in changed.into_iter().zip(first) {
+            if first {
+                continue;
+            }
+            let deletes_only = !self.shape.does(Action::Update);
+            if !deletes_only {
+                return Err(self.table().at(Error::invalid(format!(
+                    "the row with key {} is matched by more than one row of the source, so that it is not clear what \
+                     becomes of it; make the source give each key once",
+                    self.key_text(old, row)
+                ))));
+            }
+            actions[row] = None;
+        }
+        Ok(())
+    }
+
+    fn key_text(&self, rows: &[ArrayRef], row: usize) -> String {
+        let schema = self.table().schema();
+        let values = self.keys.iter().map(|key| {
+            let value = array_value_to_string(&rows[*key], row).unwrap_or_default();
+            format!("{} = {value}", schema.fields[*key].name)
+        });
+        format!("({})", values.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Refuses updates that a reader would not see.
+    fn check_updates(&self, old: &[ArrayRef], new: &[ArrayRef], actions: &[Option<Action>]) -> Result<()> {
+        let updated = |row: &usize| actions[*row] == Some(Action::Update);
+        if old.is_empty() || new.is_empty() || !self.shape.does(Action::Update) {
+            return Ok(());
+        }
+        let rows: Vec<usize> = (0..actions.len()).filter(updated).collect();
+        let refused = |row: usize, what: String| {
+            Err(self.table().at(Error::invalid(format!("the row with key {}: {what}", self.key_text(old, row)))))
+        };
+        let comparator = |column: usize, descending: bool| -> Result<DynComparator> {
+            Ok(make_comparator(&old[column], &new[column], SortOptions { descending, nulls_first: true })?)
+        };
+        for key in &self.keys {
+            let compare = comparator(*key, false)?;
+            if let Some(row) = rows.iter().find(|row| compare(**row, **row) != Ordering::Equal) {
+                let name = &self.table().schema().fields[*key].name;
+                return refused(
+                    *row,
+                    format!(
+                        "UPDATE would change column {name} of the primary key; delete the row and insert another one"
+                    ),
+                );
+            }
+        }
+        for guard in &self.guards {
+            let sequence = guard.sequence.iter().map(|column| comparator(*column, guard.descending));
+            let sequence = sequence.collect::<Result<Vec<_>>>()?;
+            // What can't be compared may have changed.
+            let protected: Vec<_> = guard.protected.iter().map(|column| comparator(*column, false).ok()).collect();
+            let order = |row: usize| {
+                sequence.iter().map(|compare| compare(row, row)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            };
+            let lost = |row: usize| {
+                let nothing = guard.sequence.iter().all(|column| new[*column].is_null(row));
+                let touched =
+                    protected.iter().any(|compare| compare.as_ref().is_none_or(|compare| compare(row, row).is_ne()));
+                match order(row) {
+                    // The old values are the newer ones.
+                    Ordering::Greater => true,
+                    // A group whose sequence is NULL is left as it is.
+                    _ => !guard.protected.is_empty() && nothing && touched,
+                }
+            };
+            if let Some(row) = rows.iter().find(|row| lost(**row)) {
+                return refused(
+                    *row,
+                    format!(
+                        "the UPDATE would be lost, because the row keeps the values that '{}' says are newer; set those \
+                         columns to values that are not older",
+                        guard.option
+                    ),
+                );
+            }
+        }
+        for column in &self.sticky {
+            let lost = |row: &&usize| new[*column].is_null(**row) && old[*column].is_valid(**row);
+            if let Some(row) = rows.iter().find(lost) {
+                let name = &self.table().schema().fields[*column].name;
+                return refused(
+                    *row,
+                    format!(
+                        "column {name} can't become NULL: 'merge-engine' = 'partial-update' keeps the last value that is not NULL"
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of a row whether it gets into another partition; `None` when none does.
+    fn moved<'a>(&self, old: &'a [ArrayRef], new: &'a [ArrayRef]) -> Result<Option<Box<dyn Fn(usize) -> bool + 'a>>> {
+        if !self.moves || self.partition.is_empty() || old.is_empty() || new.is_empty() {
+            return Ok(None);
+        }
+        let options = SortOptions::default();
+        let compare = self
+            .partition
+            .iter()
+            .map(|column| Ok(make_comparator(&old[*column], &new[*column], options)?))
+            .collect::<Result<Vec<DynComparator>>>()?;
+        Ok(Some(Box::new(move |row| compare.iter().any(|compare| compare(row, row).is_ne()))))
+    }
+}

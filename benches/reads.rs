@@ -15,10 +15,15 @@ use tidelake::store::Caches;
 use tokio::runtime::Runtime;
 
 /// Name of the bench, database, statement.
-const STATEMENTS: [(&str, &str, &str); 10] = [
+const STATEMENTS: [(&str, &str, &str); 11] = [
     ("m5/aggregate", "bench", "SELECT count(*), sum(qty), sum(price) FROM m5"),
     ("m5/value filter", "bench", "SELECT count(*) FROM m5 WHERE price > 999.9"),
     ("m5/point", "bench", "SELECT * FROM m5 WHERE id = 1234567"),
+    (
+        "m5/difference of its last two states",
+        "bench",
+        "SELECT count(*) FROM \"m5$audit_log@opts:incremental-between=5,6&incremental-between-scan-mode=diff\"",
+    ),
     ("pu/aggregate", "bench", "SELECT count(*), sum(a), sum(d), max(b) FROM pu"),
     ("agg/aggregate", "bench", "SELECT count(*), sum(a), max(b), max(c), sum(d) FROM agg"),
     ("p200k/no filter", "plan", "EXPLAIN SELECT * FROM p200k"),

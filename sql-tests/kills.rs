@@ -89,6 +89,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "it is what map_err takes")]
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
@@ -390,7 +391,7 @@ fn stop_at(label: String, hit: usize) {
     let hits = AtomicUsize::new(0);
     fault::set_hook(Box::new(move |point| {
         if point == label && hits.fetch_add(1, Ordering::SeqCst) + 1 == hit {
-            say(REACHED);
+            say(&REACHED);
             loop {
                 std::thread::park();
             }
@@ -398,7 +399,7 @@ fn stop_at(label: String, hit: usize) {
     }));
 }
 
-fn say(line: impl std::fmt::Display) {
+fn say(line: &dyn std::fmt::Display) {
     let mut out = std::io::stdout().lock();
     // Nobody listens any more when the parent is gone.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -410,7 +411,7 @@ async fn stream(warehouse: &Path, state: &Path, ready: bool) -> Result<(), Strin
     let committer = TableCommitter::try_new(&table, "stream").map_err(text)?;
     let mut writer = TableWriter::try_new(&table, "stream", SessionContext::new().task_ctx()).map_err(text)?;
     if ready {
-        say("ready");
+        say(&"ready");
     }
     for round in 0..ROUNDS {
         let kept = state.join(round.to_string());
@@ -424,7 +425,7 @@ async fn stream(warehouse: &Path, state: &Path, ready: bool) -> Result<(), Strin
             }
         };
         committer.commit(round, messages).await.map_err(text)?;
-        say(round);
+        say(&round);
     }
     Ok(())
 }
@@ -461,13 +462,13 @@ async fn statements(warehouse: &Path, ready: bool) -> Result<(), String> {
     let session = open(warehouse).await.map_err(text)?;
     numbers(&session, "SET paimon.commit.user = 'statements'").await.map_err(text)?;
     if ready {
-        say("ready");
+        say(&"ready");
     }
     for round in 0..ROUNDS {
         let rows: Vec<String> = (round * ROWS..(round + 1) * ROWS).map(|id| format!("({id}, 'row {id}')")).collect();
         numbers(&session, &format!("SET paimon.commit.identifier = {round}")).await.map_err(text)?;
         numbers(&session, &format!("INSERT INTO t VALUES {}", rows.join(", "))).await.map_err(text)?;
-        say(round);
+        say(&round);
     }
     Ok(())
 }

@@ -413,7 +413,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         let cure = cure.filter(|_| severity > Severity::Ok);
         all.push(Finding { check, severity, figure, threshold: Some(threshold), unit, detail, cure });
     };
-    let at = |worst: &Worst| if worst.place.is_empty() { String::new() } else { format!(", most in {}", worst.place) };
+    let at = |worst: &Worst| if worst.figure <= 0.0 { String::new() } else { format!(", most in {}", worst.place) };
     let full = limits.call("compact", ", compact_strategy => 'full'");
     add(
         "small_files",

@@ -185,9 +185,15 @@ async fn steadily<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Resu
     }
 }
 
-/// What is read, or nothing when it is gone: whoever expires at the same time took it away.
+/// What is read, or nothing when it is gone: whoever expires at the same time took it away. It is asked for twice, because an
+/// answer that is wrong for a moment would have needed files deleted.
 async fn unless_gone<T: Default, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
-    match steadily(ask).await {
+    match steadily(&ask).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        answer => return answer,
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    match steadily(&ask).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),
         answer => answer,
     }

@@ -10,7 +10,8 @@ use datafusion::datasource::provider_as_source;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{
-    Analyze, DmlStatement, Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, ToStringifiedPlan, WriteOp, lit,
+    Analyze, Cast, DmlStatement, Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, ToStringifiedPlan, WriteOp,
+    lit,
 };
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement;
@@ -184,9 +185,12 @@ pub(super) fn change_of(
     let exprs = schema.fields().iter().enumerate().map(|(i, field)| {
         let value = Expr::Column(rows.schema().qualified_field(i).into());
         let cast = match columns.get(&i) {
-            // Its elements may be NOT NULL.
-            Some(data_type) => cast_exactly(value, data_type, rows.schema())?,
-            None => datafusion::logical_expr::ExprSchemable::cast_to(value, field.data_type(), rows.schema())?,
+            // What the analyzer will make of the value is not known yet: its type may still change, so that the cast stays.
+            Some(data_type) => match cast_exactly(value, data_type, rows.schema())? {
+                same @ Expr::Column(_) => Expr::Cast(Cast::new(Box::new(same), data_type.clone())),
+                cast => cast,
+            },
+            None => Expr::Cast(Cast::new(Box::new(value), field.data_type().clone())),
         };
         Ok(cast.alias(field.name()))
     });

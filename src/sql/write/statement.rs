@@ -126,7 +126,7 @@ impl Statement {
         let plan = &self.plan;
         // First: a row must not be lost between two commits.
         if let Some(letters) = &plan.dead_letters {
-            letters.commit(plan.identifier).await?;
+            Box::pin(letters.commit(plan.identifier)).await?;
         }
         if let Some(evolution) = &plan.evolution {
             let table = Box::pin(evolution.apply(self.target.table())).await?;

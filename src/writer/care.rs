@@ -15,6 +15,7 @@ use datafusion::execution::TaskContext;
 
 use crate::commit::TableCommit;
 use crate::compact::append::{AppendRequest, compact_append};
+use crate::compact::{CompactRequest, compact};
 use crate::error::{Error, Result};
 use crate::maintain::automatic_tags::{self, WallClock};
 use crate::maintain::consumers::expire_consumers;
@@ -138,11 +139,15 @@ pub async fn care_for(
     report.findings = findings.into_iter().filter(|finding| finding.severity > Severity::Ok).collect();
     let bad = |check: &str| report.findings.iter().any(|finding| finding.check == check);
     let many_manifests = bad("manifests") || bad("manifest_size");
+    let needs_all = bad("sorted_runs") || bad("dead_rows");
 
     let mut work = Work { report: &mut report, budget };
     if !table.schema().has_primary_key() && !table.settings().data_evolution {
         let most_bytes = work.budget.bytes;
         work.step("compaction", Box::pin(compact_small_files(table, most_bytes, context))).await;
+    }
+    if table.schema().has_primary_key() && !table.settings().pk_clustering_override {
+        work.step("compaction", Box::pin(compact_levels(table, !needs_all, context))).await;
     }
     if many_manifests {
         work.step("manifests", Box::pin(compact_manifests(table))).await;
@@ -225,6 +230,15 @@ async fn compact_small_files(table: &Arc<Table>, most_bytes: Option<u64>, contex
     let told =
         format!("{} files of {} became {} of {}", before.0, shown_bytes(before.1), after.0, shown_bytes(after.1));
     Ok(Some((told, 0)))
+}
+
+/// Compacts a key table: what is due, or all of each bucket.
+async fn compact_levels(table: &Arc<Table>, minor: bool, context: &Arc<TaskContext>) -> Result<Told> {
+    let outcome = compact(table, CompactRequest { minor, ..CompactRequest::default() }, context).await?;
+    Ok(outcome.snapshot().map(|snapshot| {
+        let what = if minor { "what was due" } else { "all buckets" };
+        (format!("{what} compacted, in snapshot {}", snapshot.id), 0)
+    }))
 }
 
 async fn compact_manifests(table: &Arc<Table>) -> Result<Told> {

@@ -27,3 +27,7 @@ SELECT id, name, qty, price, d FROM stock WHERE qty > 60 ORDER BY qty DESC, id;
 
 -- An append table of ORC files.
 SELECT sensor, count(*) AS readings, max(val) AS most FROM readings GROUP BY sensor ORDER BY sensor;
+
+-- What changed between two snapshots, and from one tag to another with the kind of each change.
+SELECT id, amount, note FROM paimon_incremental_query('orders', 1, 3) ORDER BY id;
+SELECT rowkind, id, amount, note FROM orders$audit_log /*+ OPTIONS('incremental-between' = 'opening,kept') */ ORDER BY id;

@@ -4,7 +4,8 @@
 //! <group>::<name>  later    <reason>   a feature to come brings it: today the query fails or gives other rows
 //! <group>::<name>  differs  <reason>   ours is another answer: the right one lies in truth-ours/<group>/<name>.jsonl, or the
 //!                                      error that is right (a part of its text) in <name>.error
-//! <group>::<name>  newer    <reason>   not a difference: columns that later versions added follow those of the answer
+//! <group>::<name>  newer    <reason>   not a difference: columns that later versions added follow those of the answer, and
+//!                                      rows that tell of them those of a DESCRIBE
 //! <group>::<name>  set:<columns>  <reason>   not a difference: lists in these columns (separated by commas) have no order
 //! ```
 //! A name may end in `*`; a line with the whole name goes before. The first line of a file in `truth-ours/` may hold another

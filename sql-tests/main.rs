@@ -3,6 +3,7 @@
 //! * `<area>::<topic>`: our sqllogictest files (`slt`),
 //! * `truth::<group>::<name>`: answers of other engines over their own tables (`truth`),
 //! * `scripts::<group>::<name>`: the scripts of other engines run by us (`scripts`),
+//! * `kills::..`: writers that are killed, and many at once (`kills`),
 //! * `mutation::<group>::<table>`: reads of damaged metadata (`mutation`),
 //! * `runner::..`: what makes the two trustworthy (`checks`).
 
@@ -15,6 +16,7 @@ mod compare;
 mod deadline;
 mod fixtures;
 mod json;
+mod kills;
 mod list;
 mod mutation;
 mod replay;
@@ -35,6 +37,9 @@ use crate::list::TruthList;
 use crate::scripts_list::ScriptsList;
 
 fn main() -> ExitCode {
+    if let Some(done) = kills::child_of() {
+        return done;
+    }
     let arguments = Arguments::from_args();
     match trials() {
         Ok(trials) => libtest_mimic::run(&arguments, trials).exit_code(),
@@ -58,5 +63,6 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(scripts::trials(&replays, &scripts, &list)?);
     trials.extend(shell::trials());
     trials.extend(mutation::trials());
+    trials.extend(kills::trials());
     Ok(trials)
 }

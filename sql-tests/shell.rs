@@ -49,7 +49,7 @@ pub fn trials() -> Vec<Trial> {
     if option_env!("CARGO_BIN_EXE_tidelake").is_none() {
         return Vec::new();
     }
-    let trials: [(&str, Test); 12] = [
+    let trials: [(&str, Test); 13] = [
         ("statements_run_in_order_over_c_and_f", statements_run_in_order),
         ("the_first_error_stops_with_status_1", first_error_stops),
         ("formats_print_as_they_should", formats),
@@ -62,6 +62,7 @@ pub fn trials() -> Vec<Trial> {
         ("the_default_warehouse_is_not_created_by_reading", default_warehouse),
         ("the_session_zone_shows_instants", zone),
         ("the_memory_limit_holds", memory_limit),
+        ("maintain_compacts_expires_and_tells_what_it_did", maintain),
     ];
     let run = |test: Test| {
         move || {
@@ -179,9 +180,9 @@ fn read_only(folder: &Path) -> Result<(), Failed> {
 }
 
 fn changes(folder: &Path) -> Result<(), Failed> {
-    let ran = tidelake(folder, &["-c", "CALL sys.compact(`table` => 'x')"], "")?;
+    let ran = tidelake(folder, &["-c", "CALL sys.clone(`table` => 'x')"], "")?;
     same("status", ran.status, Some(1))?;
-    has(&ran.err, "Error: procedure compact is not built in this version")
+    has(&ran.err, "Error: procedure clone is not built in this version")
 }
 
 fn default_warehouse(folder: &Path) -> Result<(), Failed> {
@@ -202,4 +203,32 @@ fn memory_limit(folder: &Path) -> Result<(), Failed> {
     let ran = tidelake(folder, &["-q", "--memory-limit", "1m", "-c", sql], "")?;
     same("status", ran.status, Some(1))?;
     has(&ran.err, "memory")
+}
+
+fn maintain(folder: &Path) -> Result<(), Failed> {
+    let mut sql = "CREATE TABLE t (id INT) WITH ('compaction.min.file-num' = '2', 'snapshot.num-retained.min' = '1', \
+                   'snapshot.time-retained' = '1 ms', 'write-only' = 'true'); CREATE TABLE empty (id INT);"
+        .to_owned();
+    for id in 0..3 {
+        sql.push_str(&format!("INSERT INTO t VALUES ({id});"));
+    }
+    let ran = tidelake(folder, &["-q", "-c", &sql], "")?;
+    same("status", ran.status, Some(0))?;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let ran = tidelake(folder, &["maintain", "default.t", "--once"], "")?;
+    same("status", ran.status, Some(0))?;
+    has(&ran.out, "compaction: 3 files of")?;
+    has(&ran.out, "became 1 of")?;
+    has(&ran.out, "snapshots: 3 expired, ")?;
+    has(&ran.out, "1 tables, 0 failed")?;
+    let ran = tidelake(folder, &["maintain", "--no-orphans"], "")?;
+    same("status", ran.status, Some(0))?;
+    has(&ran.out, "[1/2] default.empty: in order")?;
+    has(&ran.out, "2 tables, 0 failed, 0 bytes saved")?;
+    let ran = tidelake(folder, &["-q", "--format", "csv", "-c", "SELECT count(*) AS n FROM t"], "")?;
+    same("rows", ran.out.as_str(), "n\n3\n")?;
+    let ran = tidelake(folder, &["maintain", "default.nobody"], "")?;
+    same("status", ran.status, Some(1))?;
+    let ran = tidelake(folder, &["maintain", "--check", "default"], "")?;
+    same("status", ran.status, Some(0))
 }

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
 use crate::answer::{Answer, Asked};
-use crate::compare::compare;
+use crate::compare::{compare, without_newer};
 use crate::deadline::{STACK_BYTES, within};
 use crate::fixtures::Group;
 use crate::list::{Listed, TruthList, Verdict};
@@ -122,11 +122,8 @@ async fn run(open: &OpenGroup, answer: &Answer, sql: &str) -> QueryResult {
 
 fn held(answer: &Answer, result: &QueryResult, verdict: &Verdict) -> Result<(), String> {
     let (schema, batches) = result.as_ref().map_err(Clone::clone)?;
-    if verdict.newer && schema.fields().len() > answer.columns.len() && !answer.rows.is_empty() {
-        let columns: Vec<usize> = (0..answer.columns.len()).collect();
-        let project = |batch: &RecordBatch| batch.project(&columns).map_err(|e| e.to_string());
-        let batches = batches.iter().map(project).collect::<Result<Vec<_>, _>>()?;
-        let schema = schema.project(&columns).map_err(|e| e.to_string())?;
+    if verdict.newer && !answer.rows.is_empty() {
+        let (schema, batches) = without_newer(answer, schema, batches)?;
         return compare(answer, &answer.sql, &schema, &batches, &verdict.sets);
     }
     compare(answer, &answer.sql, schema, batches, &verdict.sets)

@@ -82,7 +82,11 @@ impl Error {
     /// Adds where it happened: `.with("table", "db.t")`, `.with("file", path)`.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
-        self.0.context.push((key, value.into()));
+        let pair = (key, value.into());
+        // Those who pass an error on may each know where it happened: it is said once.
+        if !self.0.context.contains(&pair) {
+            self.0.context.push(pair);
+        }
         self
     }
 

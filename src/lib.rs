@@ -62,6 +62,7 @@
 
 pub mod catalog;
 pub mod commit;
+pub mod compact;
 pub mod error;
 pub mod format;
 pub mod maintain;

@@ -55,8 +55,11 @@ struct Delta<'a> {
 /// How an attempt ended.
 enum Step {
     Done(Arc<Snapshot>),
-    /// It was there already.
-    Found(Arc<Snapshot>),
+    /// It was there already: an earlier attempt made it, or another committer of this user and identifier.
+    Found {
+        snapshot: Arc<Snapshot>,
+        replayed: bool,
+    },
     /// Nothing to do.
     Nothing,
     /// Another snapshot took the id.
@@ -121,7 +124,10 @@ impl TableCommit {
                     fault::point("hint-written");
                     return Ok(Some(snapshot));
                 }
-                Ok(Step::Found(snapshot)) => return Ok(Some(snapshot)),
+                Ok(Step::Found { snapshot, replayed }) => {
+                    outcome.replayed = replayed;
+                    return Ok(Some(snapshot));
+                }
                 Ok(Step::Nothing) => return Ok(None),
                 Ok(Step::Lost) => None,
                 Err(error) if error.is_retryable() && !outcome_is_unknown(&error) => Some(error),
@@ -210,8 +216,8 @@ impl TableCommit {
     ) -> Result<Prepared> {
         self.check_store().await?;
         let (latest, schema_id) = futures::try_join!(self.latest(progress.floor), self.latest_schema_id())?;
-        if let Some(snapshot) = self.find_ours(draft, progress, latest.as_deref()).await? {
-            return Ok(Prepared::End(Step::Found(snapshot)));
+        if let Some((snapshot, replayed)) = self.find_ours(draft, progress, latest.as_deref()).await? {
+            return Ok(Prepared::End(Step::Found { snapshot, replayed }));
         }
         let base = Base::read(&self.table, latest).await?;
         let id = base.id() + 1;
@@ -379,13 +385,13 @@ impl TableCommit {
     }
 
     /// A snapshot since the first attempt that an attempt made, or another committer with our user and identifier, such as
-    /// the process that was given up for dead and replaced by this one.
+    /// the process that was given up for dead and replaced by this one; and whether it is of such another.
     async fn find_ours(
         &self,
         draft: &Draft<'_>,
         progress: &mut Progress<'_>,
         latest: Option<&Snapshot>,
-    ) -> Result<Option<Arc<Snapshot>>> {
+    ) -> Result<Option<(Arc<Snapshot>, bool)>> {
         let latest = latest.map_or(0, |latest| latest.id);
         let filtered = (*self.filtered_at.lock()).filter(|_| draft.identifier != BATCH_IDENTIFIER);
         let Some(since) = progress.since.or(filtered) else {
@@ -399,8 +405,9 @@ impl TableCommit {
                 && snapshot.commit_identifier == draft.identifier
                 && (snapshot.commit_kind == draft.kind
                     || (draft.kind == CommitKind::Append && snapshot.commit_kind == CommitKind::Overwrite));
-            if replayed || progress.tried.contains(&snapshot.delta_manifest_list) {
-                return Ok(Some(snapshot));
+            let tried = progress.tried.contains(&snapshot.delta_manifest_list);
+            if replayed || tried {
+                return Ok(Some((snapshot, !tried)));
             }
         }
         progress.since = Some(latest);

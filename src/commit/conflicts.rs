@@ -28,6 +28,9 @@ impl TableCommit {
         }
         Box::pin(self.check_strict(plan, base)).await?;
         self.check_read(draft, plan, base).await?;
+        if let (Some(known), Source::Fixed(_)) = (self.known_keys, &draft.source) {
+            self.check_known_keys(known, plan, base).await?;
+        }
         check_delta(&plan.changes)?;
         if !matches!(draft.source, Source::Replace { .. }) {
             self.check_bucket_counts(&plan.changes, base).await?;
@@ -313,14 +316,14 @@ impl<'a> Found<'a> {
 
 /// A file with the keys that it spans.
 #[derive(Clone, Copy)]
-struct Ranged<'a> {
-    name: &'a [u8],
-    min: &'a [u8],
-    max: &'a [u8],
+pub(super) struct Ranged<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) min: &'a [u8],
+    pub(super) max: &'a [u8],
 }
 
 impl<'a> Ranged<'a> {
-    fn of(change: &'a Change) -> Self {
+    pub(super) fn of(change: &'a Change) -> Self {
         match change.parts() {
             Ok(entry) => {
                 Self { name: entry.file.file_name.as_bytes(), min: &entry.file.min_key, max: &entry.file.max_key }
@@ -329,7 +332,7 @@ impl<'a> Ranged<'a> {
         }
     }
 
-    fn at(entries: &'a ManifestEntries, row: usize) -> Self {
+    pub(super) fn at(entries: &'a ManifestEntries, row: usize) -> Self {
         Self { name: entries.file_name.get(row), min: entries.min_key.get(row), max: entries.max_key.get(row) }
     }
 }

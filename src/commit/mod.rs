@@ -7,7 +7,7 @@
 //! Committable --changes--> what is added and removed      changes.rs   (overwrites: worked out from the latest snapshot)
 //!   loop:                                                 attempt.rs
 //!     latest snapshot --base--> its manifests and indexes base.rs
-//!     checks against it                                   conflicts.rs, vectors.rs, row_ranges.rs, strict.rs
+//!     checks against it                                   conflicts.rs, vectors.rs, row_ranges.rs, strict.rs, known_keys.rs
 //!     manifests: old ones merged, new ones written        merge.rs, new_files.rs, index.rs, stamps.rs
 //!     create snapshot-<n+1>   there already: whose is it? ours -> done, another's -> again
 //!                             no answer: ask until there is one; files stay as long as there is none
@@ -27,6 +27,7 @@ pub mod fault;
 #[cfg(test)]
 mod history;
 mod index;
+mod known_keys;
 mod merge;
 mod new_files;
 mod queue;
@@ -134,6 +135,9 @@ pub struct CommitOutcome {
     pub manifests_written: usize,
     /// Why what was compacted is not committed, although what was added is. It can be compacted again.
     pub compaction_failed: Option<String>,
+    /// The snapshots were made by another committer of the same user, for the same identifier: a process that was given up for
+    /// dead, or a repetition at the same time. What this one was to commit is not in the table.
+    pub replayed: bool,
 }
 
 impl CommitOutcome {
@@ -148,5 +152,6 @@ impl CommitOutcome {
         self.manifests_merged += other.manifests_merged;
         self.manifests_written += other.manifests_written;
         self.compaction_failed = other.compaction_failed.or(self.compaction_failed.take());
+        self.replayed |= other.replayed;
     }
 }

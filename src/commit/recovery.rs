@@ -9,7 +9,7 @@ use object_store::path::Path;
 
 use super::brought::Brought;
 use super::scope::Scope;
-use super::{Committable, TableCommit};
+use super::{BATCH_IDENTIFIER, Committable, TableCommit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Snapshot;
 use crate::write::CommitMessage;
@@ -30,15 +30,37 @@ impl TableCommit {
             if left.is_empty() {
                 return Ok(left);
             }
-            let latest = self.latest(None).await?;
-            *self.filtered_at.lock() = Some(latest.as_ref().map_or(0, |latest| latest.id));
-            if let Some(newest) = self.newest_of_user(latest).await? {
+            if let Some(newest) = self.newest_known().await? {
                 left.retain(|committable| committable.identifier > newest.commit_identifier);
             }
             self.check_files(&left).await?;
             Ok(left)
         };
         Box::pin(result).await.map_err(|error| self.table.at(error))
+    }
+
+    /// Whether the user has committed `identifier`, or a later one. When not, [`Self::commit`] of this identifier finds what
+    /// another committer of the user does with it from now on.
+    ///
+    /// # Errors
+    /// Invalid when the user's newest commit is that of a batch job, which has no number; Io when the store failed.
+    pub async fn is_committed(&self, identifier: i64) -> Result<bool> {
+        let newest = Box::pin(self.newest_known()).await.map_err(|error| self.table.at(error))?;
+        match newest.map(|newest| newest.commit_identifier) {
+            Some(BATCH_IDENTIFIER) if identifier != BATCH_IDENTIFIER => Err(self.table.at(Error::invalid(format!(
+                "user '{}' has committed a batch job to the table, after which its numbers tell nothing; take a user of its own \
+                 for commits with numbers",
+                self.user
+            )))),
+            newest => Ok(newest.is_some_and(|newest| newest >= identifier)),
+        }
+    }
+
+    /// The newest snapshot of the user. Commits after this look at what came since.
+    async fn newest_known(&self) -> Result<Option<Arc<Snapshot>>> {
+        let latest = self.latest(None).await?;
+        *self.filtered_at.lock() = Some(latest.as_ref().map_or(0, |latest| latest.id));
+        self.newest_of_user(latest).await
     }
 
     /// The newest snapshot of the user; older ones than strict mode looks at do not count.

@@ -7,6 +7,7 @@ use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::ScalarValue;
 
 use crate::error::{Error, Result};
+use crate::plan::live::PartitionPredicate;
 use crate::spec::binary_row::{KeyComparator, decode_bounds, decode_column};
 use crate::spec::{DataType, ManifestMeta, TableSchema};
 
@@ -62,6 +63,15 @@ impl PartitionSpec {
             })
             .collect::<Result<_>>()?;
         Ok(Self { values })
+    }
+
+    /// Says which partitions match any of `specs`.
+    ///
+    /// # Errors
+    /// Unsupported for partition columns that have no order.
+    pub fn predicate(schema: &TableSchema, specs: &[Self]) -> Result<PartitionPredicate> {
+        let scope = Scope::specs(schema, specs)?;
+        Ok(Arc::new(move |rows: &[Arc<[u8]>]| scope.allows(rows)))
     }
 
     /// Whether every partition matches.

@@ -164,7 +164,7 @@ impl TableCommit {
     }
 }
 
-fn expired(snapshot: i64) -> Error {
+pub(super) fn expired(snapshot: i64) -> Error {
     conflict(format!(
         "snapshot {snapshot} has expired, so that nobody can tell what changed since the statement began; run it again"
     ))

@@ -35,6 +35,8 @@ pub struct TableCommit {
     pub(super) ignore_empty: Option<bool>,
     pub(super) check_conflicts: bool,
     pub(super) read_snapshot: Option<i64>,
+    /// The snapshot whose keys the rows were given their places by.
+    pub(super) known_keys: Option<i64>,
     /// Whether what is committed changes rows as they were in the snapshot that was read.
     pub(super) changes_rows: bool,
     /// What the snapshots of a removal say made them.
@@ -70,6 +72,7 @@ impl TableCommit {
             ignore_empty: options.ignore_empty,
             check_conflicts: false,
             read_snapshot: None,
+            known_keys: None,
             changes_rows: false,
             operation: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
@@ -119,6 +122,14 @@ impl TableCommit {
     #[must_use]
     pub fn read_snapshot(mut self, snapshot: Option<i64>) -> Self {
         self.read_snapshot = snapshot;
+        self
+    }
+
+    /// The snapshot whose keys the writer knew when it gave rows their partitions and buckets (0 for a table that had none).
+    /// Commits after it that may hold the same keys are conflicts then (`spec/data.md 3.6`).
+    #[must_use]
+    pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
+        self.known_keys = snapshot;
         self
     }
 
@@ -229,7 +240,9 @@ impl TableCommit {
             if scope.allows(&partitions)?.contains(&false) {
                 return Err(Error::invalid("rows were written to a partition that the overwrite does not replace"));
             }
-            self.upgrade(&mut append)?;
+            if compact.is_empty() {
+                self.upgrade(&mut append)?;
+            }
             let source = Source::Replace { scope, changes: append };
             let outcome = self.run(&draft(&committable, CommitKind::Overwrite, source, true, true)).await?;
             self.commit_compaction(&committable, compact, outcome).await

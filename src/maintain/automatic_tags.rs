@@ -174,8 +174,13 @@ fn tag_of(
 mod tests {
     use std::collections::BTreeMap;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::options::TableOptions;
+    use crate::store::StoreLocation;
+    use crate::store::testing::{memory, put, schema_json, snapshot_json};
+    use crate::table::Identifier;
 
     fn at(text: &str) -> NaiveDateTime {
         NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M").unwrap()
@@ -199,5 +204,120 @@ mod tests {
         ] {
             assert_eq!(rules(delay, completes).due(now, Some(at(due))), expected.map(at), "{delay} {completes} {due}");
         }
+    }
+
+    const MINUTE: i64 = 60_000;
+
+    /// A table of hourly tags whose snapshots were committed at `times`, in minutes.
+    struct Lake {
+        root: StoreLocation,
+        options: BTreeMap<String, String>,
+    }
+
+    impl Lake {
+        async fn new(options: &[(&str, &str)]) -> Self {
+            let root = memory("wh/db.db/t");
+            put(&root, "schema/schema-0", schema_json(0, &["a"])).await;
+            let own = [("tag.automatic-creation", "process-time"), ("tag.creation-period", "hourly")];
+            let options = own.iter().chain(options).map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Self { root, options: options.collect() }
+        }
+
+        async fn commit(&self, id: i64, minutes: i64) {
+            put(&self.root, &format!("snapshot/snapshot-{id}"), snapshot_json(id, minutes * MINUTE)).await;
+        }
+
+        async fn table(&self) -> Arc<Table> {
+            let options = self.options.clone();
+            Table::open(self.root.clone(), Identifier::new("db", "t"), Arc::default(), options).await.unwrap()
+        }
+
+        async fn create_due_tags(&self) -> Vec<String> {
+            let clock = |_: Option<&str>, instant: DateTime<Utc>| Ok(instant.naive_utc());
+            create_due_tags(&*self.table().await, DateTime::UNIX_EPOCH, &clock).await.unwrap()
+        }
+
+        /// Hours since 1970 that have a tag, with the snapshot of each.
+        async fn tags(&self) -> Vec<(i64, i64)> {
+            let table = self.table().await;
+            let periods = Periods::of(table.settings()).unwrap();
+            let tags = table.tags().list().await.unwrap();
+            let of = |tag: &Arc<Tag>| {
+                (periods.time(&tag.name).unwrap().and_utc().timestamp_millis() / (60 * MINUTE), tag.snapshot.id)
+            };
+            let mut tags: Vec<_> = tags.iter().map(of).collect();
+            tags.sort_unstable();
+            tags
+        }
+    }
+
+    /// What [`create_due_tags`] should come to: the hour and the snapshot of each tag.
+    fn model(times: &[i64], delay: i64, completes: bool, most: usize) -> Vec<(i64, i64)> {
+        let mut tags: Vec<(i64, i64)> = Vec::new();
+        for (id, time) in (1..).zip(times) {
+            let over = time / 60 - 1;
+            match tags.last().copied() {
+                None => tags.push((over, id)),
+                // The hour after the tagged one is over, and the delay has passed since.
+                Some((tagged, _)) if time - delay >= (tagged + 2) * 60 => {
+                    tags.push((if completes { tagged + 1 } else { over }, id));
+                }
+                Some(_) => {}
+            }
+        }
+        tags.split_off(tags.len().saturating_sub(most))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn create_due_tags_when_called_after_each_commit_or_after_all_then_as_the_model(
+            gaps in prop::collection::vec(0_i64..200, 1..12),
+            delay in prop::sample::select(vec![0_i64, 1, 30, 61]),
+            completes: bool,
+            most in prop::sample::select(vec![1_usize, 2, 100]),
+            each in 1_usize..4,
+        ) {
+            let times: Vec<i64> = gaps.iter().scan(7_000, |time, gap| { *time += gap; Some(*time) }).collect();
+            let (delay_text, completes_text, most_text) = (format!("{delay} min"), completes.to_string(), most.to_string());
+            let options = [
+                ("tag.creation-delay", delay_text.as_str()),
+                ("tag.automatic-completion", completes_text.as_str()),
+                ("tag.num-retained-max", most_text.as_str()),
+            ];
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let tags = runtime.block_on(async {
+                let lake = Lake::new(&options).await;
+                for (id, time) in (1..).zip(&times) {
+                    lake.commit(id, *time).await;
+                    if id as usize % each == 0 {
+                        lake.create_due_tags().await;
+                    }
+                }
+                lake.create_due_tags().await;
+                assert!(lake.create_due_tags().await.is_empty(), "nothing is due twice");
+                lake.tags().await
+            });
+            prop_assert_eq!(tags, model(&times, delay, completes, most));
+        }
+    }
+
+    #[tokio::test]
+    async fn after_commit_when_tags_are_over_then_deleted_and_the_batch_is_tagged_anew() {
+        let lake = Lake::new(&[("tag.automatic-creation", "batch"), ("tag.default-time-retained", "1 h")]).await;
+        let clock = |_: Option<&str>, instant: DateTime<Utc>| Ok(instant.naive_utc());
+        let at = |minutes: i64| DateTime::from_timestamp_millis(minutes * MINUTE).unwrap();
+        lake.commit(1, 10).await;
+        let table = lake.table().await;
+        assert_eq!(after_commit(&table, at(10), &clock).await.unwrap(), ["batch-write-1970-01-01"]);
+        lake.commit(2, 65).await;
+        assert_eq!(after_commit(&table, at(65), &clock).await.unwrap(), ["batch-write-1970-01-01"]);
+        let tag = table.tags().find("batch-write-1970-01-01").await.unwrap().unwrap();
+        assert_eq!((tag.snapshot.id, tag.create_time), (2, Some(at(65).naive_utc())));
+        // A day later the one of that day is made, and the one whose hour is over goes.
+        lake.commit(3, 24 * 60).await;
+        assert_eq!(after_commit(&table, at(24 * 60), &clock).await.unwrap(), ["batch-write-1970-01-02"]);
+        assert_eq!(table.tags().names().await.unwrap(), ["batch-write-1970-01-02"]);
     }
 }

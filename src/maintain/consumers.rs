@@ -1,6 +1,9 @@
 //! Setting back and forgetting consumers (`spec/metadata.md 9.3`).
 
+use std::time::Duration;
+
 use arrow::array::{Array, BooleanArray, StringArray};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -50,6 +53,25 @@ pub async fn clear_consumers(table: &Table, including: Option<&str>, excluding: 
         Ok(cleared)
     };
     cleared.await.map_err(|error: Error| table.at(error))
+}
+
+/// Forgets the consumers that did not say for longer than `time` what they read next; gives their ids.
+///
+/// # Errors
+/// Corrupt when a file is not a consumer, Io when the store failed.
+pub async fn expire_consumers(table: &Table, now: DateTime<Utc>, time: Duration) -> Result<Vec<String>> {
+    let oldest = TimeDelta::from_std(time).ok().and_then(|time| now.checked_sub_signed(time));
+    let expired = async {
+        let mut expired = Vec::new();
+        let Some(oldest) = oldest else { return Ok(expired) };
+        let consumers = table.consumers();
+        for consumer in consumers.list().await?.into_iter().filter(|consumer| consumer.modified < oldest) {
+            consumers.delete(&consumer.id).await?;
+            expired.push(consumer.id);
+        }
+        Ok(expired)
+    };
+    expired.await.map_err(|error: Error| table.at(error))
 }
 
 /// Which of `texts` fit `pattern` from end to end.

@@ -7,7 +7,7 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`, `plan`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::options::MemorySize;
 use crate::plan::PlannedFile;
-use crate::plan::live::{LiveRequest, all_manifests, first_creation, live_files};
+use crate::plan::live::{LiveRequest, PartitionPredicate, all_manifests, first_creation, live_files};
 use crate::spec::partition::partition_tuple;
 use crate::spec::{CommitKind, Snapshot};
 use crate::store::{Snapshots, TableFiles, Tags};
@@ -31,14 +31,17 @@ const COMMITS_PER_HOUR: f64 = 240.0;
 const COMMIT_SECONDS: f64 = 600.0;
 /// Files that may be orphans from which on it is worth to remove them.
 const ORPHANS: f64 = 10.0;
-/// Snapshots that the commit rate is taken from.
-const RATE_WINDOW: i64 = 100;
 /// Snapshots that the commit duration is taken from.
 const DURATION_WINDOW: i64 = 10;
-/// Files that are listed to look for orphans.
-const LISTED: usize = 200_000;
+/// Buckets that are listed to look for orphans: to list them all would take as long as to remove them.
+const SAMPLED: usize = 16;
+/// Files that are listed of a bucket.
+const LISTED: usize = 10_000;
+const MINUTE_MILLIS: i64 = 60 * 1000;
+/// Before the latest snapshot: what the commit rate is taken from.
+const HOUR_MILLIS: i64 = 60 * MINUTE_MILLIS;
 /// Files that are younger may belong to a commit that is under way.
-const DAY_MILLIS: i64 = 24 * 60 * 60 * 1000;
+const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +82,7 @@ pub struct Finding {
     pub unit: &'static str,
     /// The finding in words, with the place where it is worst.
     pub detail: String,
-    /// The statement that puts it right.
+    /// The statement that puts it right; `None` where all is well, or none does and `detail` says what would.
     pub cure: Option<String>,
 }
 
@@ -182,8 +185,8 @@ struct Figures {
     commit_seconds: Option<f64>,
     orphans: i64,
     orphan_bytes: i64,
-    /// Whether there were more files than are listed.
-    orphans_in_part: bool,
+    /// Buckets that were looked at for orphans.
+    looked_at: i64,
 }
 
 /// What the live files of a bucket add up to.
@@ -296,19 +299,19 @@ impl Figures {
             None => 0,
         };
         self.wanted_snapshots = young.max(limits.retained_min).min(limits.retained_max.max(limits.retained_min));
-        let first = latest.id.saturating_sub(RATE_WINDOW - 1).max(earliest.id);
-        if let Some(first) = snapshots.find(first).await?
-            && latest.id > first.id
-        {
-            // Two commits of the same millisecond are not infinitely many an hour.
-            let hours = (latest.time_millis - first.time_millis).max(1) as f64 / 3_600_000.0;
-            self.commits_per_hour = Some((latest.id - first.id) as f64 / hours);
+        let begin = latest.time_millis.saturating_sub(HOUR_MILLIS);
+        if let Some(first) = snapshots.at_or_after(begin).await? {
+            let commits = (latest.id - first.id + 1) as f64;
+            // What expired of the hour is as what is left of it.
+            let is_whole = earliest.id == 1 || earliest.id < first.id;
+            let hours = (latest.time_millis - first.time_millis).max(MINUTE_MILLIS) as f64 / HOUR_MILLIS as f64;
+            self.commits_per_hour = Some(if is_whole { commits } else { commits / hours });
         }
         Ok(())
     }
 
-    /// Counts the data files that no snapshot, tag or branch has: what was written before the earliest snapshot and is not a
-    /// part of that one, of the latest or of what has a name, is never read again.
+    /// Estimates how many data files no snapshot, tag or branch has, by what lies in a few buckets: what was written before
+    /// the earliest snapshot and is not a part of that one, of the latest or of what has a name, is never read again.
     async fn add_orphans(
         &mut self,
         table: &Arc<Table>,
@@ -319,43 +322,60 @@ impl Figures {
         let old = now.saturating_sub(DAY_MILLIS).min(earliest.time_millis);
         let prefix = table.settings().value::<String>("data-file.prefix")?.unwrap_or_else(|| "data-".to_owned());
         let files = table.files();
+        let folders = sampled(live);
+        self.looked_at = folders.len() as i64;
         let mut candidates = HashMap::new();
-        let listed = files.list_some(files.root().prefix(), LISTED + 1).await?;
-        self.orphans_in_part = listed.len() > LISTED;
-        for file in listed.into_iter().take(LISTED) {
-            let parts: Vec<_> = file.location.parts().collect();
-            let [.., folder, name] = parts.as_slice() else { continue };
-            let is_data = folder.as_ref().starts_with("bucket-") && name.as_ref().starts_with(&prefix);
-            if is_data && file.last_modified.timestamp_millis() < old {
-                candidates.insert(name.as_ref().to_owned(), file.size);
+        for (path, bucket) in &folders {
+            for file in files.list_some(&files.bucket_dir(path, *bucket)?, LISTED).await? {
+                let Some(name) = file.location.filename().filter(|name| name.starts_with(&prefix)) else { continue };
+                if file.last_modified.timestamp_millis() < old {
+                    candidates.insert(name.to_owned(), file.size);
+                }
             }
-        }
-        if candidates.is_empty() {
-            return Ok(());
         }
         for file in live {
             candidates.remove(file.file.name());
         }
+        if candidates.is_empty() {
+            return Ok(());
+        }
+        let rows: HashSet<Arc<[u8]>> = live
+            .iter()
+            .filter(|file| folders.contains(&(&*file.partition.path, file.file.bucket())))
+            .map(|file| Arc::clone(&file.partition.row))
+            .collect();
+        let wanted: PartitionPredicate =
+            Arc::new(move |partitions: &[Arc<[u8]>]| Ok(partitions.iter().map(|row| rows.contains(row)).collect()));
         for snapshot in named_states(table, earliest).await? {
+            let request = LiveRequest { partitions: Some(Arc::clone(&wanted)), ..LiveRequest::default() };
+            for file in Box::pin(live_files(table, &snapshot, request)).await? {
+                candidates.remove(file.file.name());
+            }
             if candidates.is_empty() {
                 break;
             }
-            for file in Box::pin(live_files(table, &snapshot, LiveRequest::default())).await? {
-                candidates.remove(file.file.name());
-            }
         }
-        self.orphans = candidates.len() as i64;
-        self.orphan_bytes = candidates.values().map(|size| *size as i64).sum();
+        let share = |found: i64| found.saturating_mul(self.buckets) / self.looked_at.max(1);
+        self.orphans = share(candidates.len() as i64);
+        self.orphan_bytes = share(candidates.values().map(|size| *size as i64).sum());
         Ok(())
     }
 }
 
-/// The earliest state, those of tags, and of branches their earliest, latest and tagged ones.
+/// The folders of a few buckets, spread over all that have files.
+fn sampled(live: &[PlannedFile]) -> BTreeSet<(&str, i32)> {
+    let all: BTreeSet<(&str, i32)> = live.iter().map(|file| (&*file.partition.path, file.file.bucket())).collect();
+    let step = all.len().div_ceil(SAMPLED).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+/// The earliest state, those of tags, and of every branch the earliest, latest and tagged ones.
 async fn named_states(table: &Table, earliest: &Snapshot) -> Result<Vec<Snapshot>> {
     let mut states = vec![earliest.clone()];
     states.extend(table.tags().list().await?.iter().map(|tag| tag.snapshot.clone()));
-    for name in table.branches().names().await? {
-        let branch: Arc<TableFiles> = Arc::new(table.files().with_branch(Some(&name))?);
+    let names = table.branches().names().await?;
+    for name in std::iter::once(None).chain(names.iter().map(|name| Some(name.as_str()))) {
+        let branch: Arc<TableFiles> = Arc::new(table.files().with_branch(name)?);
         let snapshots = Snapshots::new(Arc::clone(&branch), Arc::clone(table.caches()));
         states.extend(snapshots.earliest().await?.map(|snapshot| snapshot.as_ref().clone()));
         states.extend(snapshots.latest().await?.map(|snapshot| snapshot.as_ref().clone()));
@@ -377,19 +397,23 @@ fn graded(figure: f64, threshold: f64) -> Severity {
     }
 }
 
-fn mebibytes(bytes: i64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+fn size(bytes: i64) -> String {
+    match bytes {
+        ..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
 }
 
 /// The findings of a table that looks like `figures`.
 fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
     let mut all = Vec::new();
     let mut add = |check, figure: Option<f64>, threshold: f64, unit, detail: String, cure: Option<String>| {
+        let figure = figure.map(|figure| (figure * 1000.0).round() / 1000.0);
         let severity = figure.map_or(Severity::Ok, |figure| graded(figure, threshold));
         let cure = cure.filter(|_| severity > Severity::Ok);
         all.push(Finding { check, severity, figure, threshold: Some(threshold), unit, detail, cure });
     };
-    let at = |worst: &Worst| if worst.place.is_empty() { String::new() } else { format!(", most in {}", worst.place) };
+    let at = |worst: &Worst| if worst.figure <= 0.0 { String::new() } else { format!(", most in {}", worst.place) };
     let full = limits.call("compact", ", compact_strategy => 'full'");
     add(
         "small_files",
@@ -400,7 +424,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
             "{} of {} files are smaller than {}{}",
             figures.all_small_files,
             figures.files,
-            mebibytes(limits.small_file),
+            size(limits.small_file),
             at(&figures.small_files)
         ),
         full.clone(),
@@ -454,7 +478,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         Some(figures.manifest_bytes as f64),
         limits.manifest_bytes,
         "bytes",
-        format!("{} of manifests are read to plan a query", mebibytes(figures.manifest_bytes)),
+        format!("{} of manifests are read to plan a query", size(figures.manifest_bytes)),
         manifests,
     );
     add(
@@ -490,7 +514,7 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         figures.commits_per_hour,
         COMMITS_PER_HOUR,
         "commits an hour",
-        format!("over the last {} snapshots; commit more at once", figures.snapshots.min(RATE_WINDOW)),
+        "in the hour before the latest snapshot; where there are too many, commit more at once".to_owned(),
         None,
     );
     add(
@@ -506,15 +530,16 @@ fn findings(figures: &Figures, limits: &Limits) -> Vec<Finding> {
         Some(figures.orphans as f64),
         ORPHANS,
         "files",
-        format!(
-            "about {} of files that are older than a day and belong to no snapshot, tag or branch{}",
-            mebibytes(figures.orphan_bytes),
-            if figures.orphans_in_part {
-                format!(", of the first {LISTED} files that were listed")
-            } else {
-                String::new()
-            }
-        ),
+        match figures.orphans {
+            0 => format!("none was found in {} of {} buckets", figures.looked_at, figures.buckets),
+            _ => format!(
+                "about {} of files that are older than a day and belong to no snapshot, tag or branch, by {} of {} buckets; \
+                 remove_orphan_files with dry_run => true counts them",
+                size(figures.orphan_bytes),
+                figures.looked_at,
+                figures.buckets,
+            ),
+        },
         limits.call("remove_orphan_files", ""),
     );
     if let Some(runs) = all.iter_mut().find(|finding| finding.check == "sorted_runs")

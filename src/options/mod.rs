@@ -19,6 +19,7 @@ mod lookup;
 mod names;
 mod scan;
 mod table;
+mod upkeep;
 mod value;
 mod view;
 mod write;
@@ -31,6 +32,7 @@ pub use names::{
     BucketFunction, ChangelogProducer, IncrementalScanMode, Level0, MergeEngine, NestedKeyNullStrategy, ScanMode,
 };
 pub use scan::{ScanOptions, chooses_state};
+pub use upkeep::{Keep, UpkeepOptions};
 pub use value::{MemorySize, OptionValue, parse_bool, parse_duration, parse_size};
 pub use view::{SequenceGroup, TableOptions};
 pub use write::{ExternalPaths, ExternalStrategy, FileRole, ParquetOptions, StatsMode, WriteOptions};

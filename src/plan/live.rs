@@ -7,7 +7,10 @@ pub use super::partition::PartitionPredicate;
 use super::{PlannedFile, ScanRequest};
 use crate::error::Result;
 use crate::options::Level0;
-use crate::spec::{IndexEntry, ManifestMeta, Snapshot};
+use crate::spec::{
+    AvroCodec, DataFile, DataFileMeta, IndexEntry, ManifestEncoder, ManifestEntries, ManifestEntry, ManifestMeta,
+    Snapshot,
+};
 use crate::table::Table;
 
 /// Which live files are wanted.
@@ -17,20 +20,55 @@ pub struct LiveRequest {
     pub partitions: Option<PartitionPredicate>,
     /// Whether the files come with their deletion vectors.
     pub deletions: bool,
+    /// Whether it is the files of the postpone bucket that are wanted, instead of all others.
+    pub postponed: bool,
 }
 
-/// The live data files of `snapshot`, of every level; those of the postpone bucket, which no read sees, are left out.
+/// The live data files of `snapshot`, of every level. Those of the postpone bucket, which no read sees, are left out unless they
+/// are asked for.
 ///
 /// # Errors
 /// Errors of the store and of the files' bytes name the file; errors of the request's predicate.
 pub async fn live_files(table: &Arc<Table>, snapshot: &Snapshot, request: LiveRequest) -> Result<Vec<PlannedFile>> {
     let everything = ScanRequest::everything(table, Level0::Merge);
-    let mut planner = Planner::try_new(table, &everything)?.every_level(request.partitions);
+    let mut planner =
+        Planner::try_new(table, &everything)?.every_level(request.partitions).postponed(request.postponed);
     let metas = Box::pin(planner.manifest_list(snapshot)).await?;
     let metas = planner.prune_manifests(metas)?;
     let decoded = planner.read_manifests(&metas).await?;
     let files = planner.live_files(&decoded, &metas)?;
     if request.deletions { planner.attach_deletions(snapshot, files).await } else { Ok(files) }
+}
+
+/// Files of one bucket that are in no manifest yet, as a plan has them.
+///
+/// # Errors
+/// Corrupt when the partition is not one of the table.
+pub fn unlisted(
+    table: &Arc<Table>,
+    partition: &Arc<[u8]>,
+    bucket: i32,
+    total_buckets: i32,
+    files: &[DataFileMeta],
+) -> Result<Vec<PlannedFile>> {
+    let everything = ScanRequest::everything(table, Level0::Merge);
+    let planner = Planner::try_new(table, &everything)?;
+    let described = planner.describe(partition)?;
+    let types = table.schema().partition_fields().iter().map(|field| field.data_type.clone()).collect();
+    let mut encoder = ManifestEncoder::new(AvroCodec::parse("null", 0)?, types)?;
+    for file in files {
+        let (partition, file) = (Arc::clone(partition), Arc::new(file.clone()));
+        encoder.push(&ManifestEntry { deleted: false, partition, bucket, total_buckets, file })?;
+    }
+    let entries = Arc::new(ManifestEntries::decode_bytes(encoder.finish()?.bytes)?);
+    let planned = (0..entries.len()).map(|row| PlannedFile {
+        file: DataFile { entries: Arc::clone(&entries), row: row as u32 },
+        partition: Arc::clone(&described),
+        deletion: None,
+        scan: true,
+        candidates: None,
+    });
+    Ok(planned.collect())
 }
 
 /// The manifests of `snapshot`: those of everything before it, of what it changed, and of its changelog.

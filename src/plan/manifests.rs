@@ -63,6 +63,8 @@ pub(super) struct Planner<'a> {
     buckets: Option<BucketFilter>,
     /// Whether files of every level are wanted, whatever a read of the rows would leave out.
     every_level: bool,
+    /// Whether the files of the postpone bucket are wanted, and no others.
+    postponed: bool,
     counters: PlanCounters,
 }
 
@@ -97,7 +99,17 @@ impl<'a> Planner<'a> {
             None
         };
         let counters = PlanCounters::default();
-        Ok(Self { table, schema, options, request, partitions, buckets, every_level: false, counters })
+        Ok(Self {
+            table,
+            schema,
+            options,
+            request,
+            partitions,
+            buckets,
+            every_level: false,
+            postponed: false,
+            counters,
+        })
     }
 
     /// Takes the files of every level, of partitions that satisfy `wanted` too.
@@ -105,6 +117,17 @@ impl<'a> Planner<'a> {
         self.partitions = self.partitions.and(wanted);
         self.every_level = true;
         self
+    }
+
+    /// Takes the files of the postpone bucket instead of all others, if `postponed`.
+    pub(super) fn postponed(self, postponed: bool) -> Self {
+        Self { postponed, ..self }
+    }
+
+    /// A partition, with its values and folder.
+    pub(super) fn describe(&self, partition: &Arc<[u8]>) -> Result<Arc<Partition>> {
+        let described = self.partitions.describe(std::slice::from_ref(partition))?;
+        described.into_iter().next().ok_or_else(|| Error::internal("a partition can't be described"))
     }
 
     /// The manifests of the snapshot, base before delta (`spec/metadata.md 3.2`).
@@ -270,7 +293,7 @@ impl<'a> Planner<'a> {
                     continue;
                 };
                 let bucket = entries.bucket[row];
-                if bucket < 0 {
+                if (bucket < 0) != self.postponed {
                     self.counters.postponed += 1;
                     continue;
                 }

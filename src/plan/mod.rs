@@ -40,6 +40,7 @@ pub use incremental::{plan_changes, without_shared};
 pub use manifests::plan_scan;
 pub(crate) use manifests::{manifest_key, read_index_manifest, read_manifest_file, read_manifest_list};
 pub use prune::StatsPruner;
+pub(crate) use section::sections;
 pub use section::{Section, SectionKind};
 
 use crate::error::Result;

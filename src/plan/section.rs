@@ -29,7 +29,7 @@ pub struct Section {
 }
 
 /// Cuts the files of a bucket into key-disjoint groups of runs. Each result lists runs, each run positions in `files`.
-pub(super) fn sections(files: &[PlannedFile], key_types: &[DataType]) -> Result<Vec<Vec<Vec<usize>>>> {
+pub(crate) fn sections(files: &[PlannedFile], key_types: &[DataType]) -> Result<Vec<Vec<Vec<usize>>>> {
     let mut keys = Vec::with_capacity(files.len());
     for planned in files {
         let (mut min, mut max) = (Vec::new(), Vec::new());

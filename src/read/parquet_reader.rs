@@ -113,10 +113,12 @@ fn knows_nan(metadata: &ParquetMetaData) -> bool {
 }
 
 fn claims_too_much(column: &ColumnChunkMetaData, knows_nan: bool) -> bool {
-    let Some(statistics) = column.statistics() else { return false };
     let is_float = matches!(column.column_type(), Type::FLOAT | Type::DOUBLE)
         || column.column_descr().logical_type_ref() == Some(&LogicalType::Float16);
-    statistics.null_count_opt().is_none() || (is_float && !knows_nan)
+    if is_float && !knows_nan {
+        return column.statistics().is_some() || column.column_index_offset().is_some();
+    }
+    column.statistics().is_some_and(|statistics| statistics.null_count_opt().is_none())
 }
 
 /// `metadata` without the statistics that have no null count or pass over NaN.

@@ -18,9 +18,10 @@ use super::branches::OtherBranch;
 use super::bridge;
 use super::changes::{AUDIT_LOG, BINLOG, ChangeTable};
 use super::dml::ROW_PLACES;
-use super::hints::{OPTIONS_MARK, split_options, take_static_partition};
+use super::hints::{OPTIONS_MARK, split_options, take_checked_rows, take_static_partition};
 use super::pins::SnapshotPins;
 use super::provider::{LakeTable, READ_OPTIMIZED};
+use super::replacements::Replacements;
 use super::row_ids::ROW_TRACKING;
 use super::system::{self, SystemKind, SystemTable};
 use super::travel::TableState;
@@ -29,7 +30,7 @@ use crate::error::{Error, ErrorKind};
 use crate::options::TableOptions;
 use crate::spec::Snapshot;
 use crate::store::Caches;
-use crate::table::{ObjectName, Table, VersionSpec};
+use crate::table::{Identifier, ObjectName, Table, VersionSpec};
 
 /// What the databases of a catalog share.
 pub(crate) struct Shared {
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pins: Arc<SnapshotPins>,
     /// Tables of this session only, by database and name: `CREATE EXTERNAL TABLE`.
     external: RwLock<HashMap<(String, String), Arc<dyn TableProvider>>>,
+    replacements: Replacements,
 }
 
 impl fmt::Debug for Shared {
@@ -68,7 +70,8 @@ impl LakeCatalog {
     /// As [`Self::new`], for a catalog that was made with `options`: `sys.catalog_options` shows them.
     pub fn with_options(catalog: Arc<dyn Catalog>, caches: Arc<Caches>, options: BTreeMap<String, String>) -> Self {
         let (options, pins) = (Arc::new(options), Arc::default());
-        let shared = Shared { catalog, caches, options, pins, external: RwLock::default() };
+        let (external, replacements) = (RwLock::default(), Replacements::default());
+        let shared = Shared { catalog, caches, options, pins, external, replacements };
         Self { shared: Arc::new(shared), seen: Some(Mutex::default()) }
     }
 
@@ -223,17 +226,21 @@ impl LakeSchema {
         let (name, hint) = split_options(name)?;
         options.extend(hint.unwrap_or_default());
         let overwritten = take_static_partition(&mut options);
+        let checked_rows = take_checked_rows(&mut options);
         let mut object: ObjectName = name.parse().map_err(|error: Error| error.with("table", name.to_owned()))?;
         if object.branch.is_none() {
             // The option says what `t$branch_b` says.
             object.branch = options.remove("branch").filter(|branch| branch != "main");
         }
-        let table = match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
-            Ok(table) => table,
-            Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
+        let table = match self.open_external(&object, &options).await? {
+            Some(table) => table,
+            None => match shared.catalog.open_table(&self.database, &object, &shared.caches, options.clone()).await {
+                Ok(table) => table,
+                Err(error) if error.kind() == ErrorKind::NotFound && object.branch.is_none() => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            },
         };
         let named = match &object.version {
             Some(version) => Some(named_snapshot(&table, version).await?),
@@ -253,7 +260,28 @@ impl LakeSchema {
             (other, _) => other,
         };
         let provider = LakeTable::with_state(state).with_branch(other)?.with_static_partition(overwritten);
-        Ok(Some(Arc::new(provider.with_read_only(shared.catalog.is_read_only()))))
+        let provider = provider.with_catalog(Arc::clone(&shared.catalog)).with_read_only(shared.catalog.is_read_only());
+        Ok(Some(Arc::new(if checked_rows { provider.with_checked_rows() } else { provider })))
+    }
+
+    /// The table of the session's own that `object` is a version, a branch or a part of.
+    async fn open_external(
+        &self,
+        object: &ObjectName,
+        options: &BTreeMap<String, String>,
+    ) -> crate::error::Result<Option<Arc<Table>>> {
+        let Some(external) = self.external(&object.table) else { return Ok(None) };
+        let Some(lake) = external.downcast_ref::<LakeTable>() else {
+            return Err(Error::invalid(
+                "a view, or a table of the session that is not a lake's, has no versions, branches, options or system tables",
+            )
+            .with("table", format!("{}.{}", self.database, object.table)));
+        };
+        let table = lake.table();
+        let identifier = Identifier { branch: object.branch.clone(), ..table.identifier().clone() };
+        let mut dynamic = table.dynamic_options().clone();
+        dynamic.extend(options.clone());
+        Table::open(table.files().root().clone(), identifier, Arc::clone(table.caches()), dynamic).await.map(Some)
     }
 
     /// Whether this is the database of the catalog's system tables.
@@ -322,6 +350,7 @@ impl SchemaProvider for LakeSchema {
         let table = self.open(name, BTreeMap::new()).await?;
         if table.is_some() {
             self.opened.lock().insert(name.to_owned());
+            self.shared.replacements.table(&self.database, name);
         }
         Ok(table)
     }
@@ -350,8 +379,7 @@ impl SchemaProvider for LakeSchema {
     }
 
     /// Drops a table, as DROP TABLE asks for it: after it has looked the table up in this same object. Others that deregister a
-    /// table (CREATE OR REPLACE TABLE and VIEW of the engine, which may then fail to make the new one) are refused. The engine's
-    /// CREATE OR REPLACE EXTERNAL TABLE cannot be told from DROP TABLE: in a stock session it drops the table whose name it takes.
+    /// table (CREATE OR REPLACE of the engine, which may then fail to make the new one) are refused.
     fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(key) = self.external_name(name) {
             return Ok(self.shared.external.write().remove(&key));
@@ -360,6 +388,13 @@ impl SchemaProvider for LakeSchema {
             return exec_err!(
                 "table {}.{name}: a table of a lake is not replaced by this session; use DROP TABLE, or CREATE OR REPLACE TABLE by \
                  LakeSession::sql",
+                self.database
+            );
+        }
+        if self.shared.replacements.take(&self.database, name) {
+            return exec_err!(
+                "table {}.{name}: a table of a lake is not replaced by CREATE OR REPLACE EXTERNAL TABLE; DROP TABLE it before (and \
+                 if this was DROP TABLE, say it again)",
                 self.database
             );
         }
@@ -387,6 +422,7 @@ impl SchemaProvider for LakeSchema {
         if self.is_system() {
             return system::catalog_tables().iter().any(|known| known == name);
         }
+        self.shared.replacements.exists(&self.database, name);
         let shared = Arc::clone(&self.shared);
         let database = self.database.clone();
         let Ok(object) = name.parse::<ObjectName>() else { return false };

@@ -65,6 +65,20 @@ pub(crate) fn static_partition(partition: &BTreeMap<String, Option<String>>) -> 
     partition.iter().map(option).collect()
 }
 
+/// The option of a name that makes it the target of an INSERT whose rows are looked at one by one, with NULL in any column. It
+/// is never one of a table.
+const CHECKED_ROWS: &str = "insert.checked-rows";
+
+/// Adds to the options of a name that it is the target of rows that are looked at.
+pub(crate) fn add_checked_rows(options: &mut BTreeMap<String, String>) {
+    options.insert(CHECKED_ROWS.to_owned(), String::new());
+}
+
+/// Takes out what [`add_checked_rows`] added; false when it did not.
+pub(crate) fn take_checked_rows(options: &mut BTreeMap<String, String>) -> bool {
+    options.remove(CHECKED_ROWS).is_some()
+}
+
 /// Takes the partition of [`static_partition`] out of the options of a name; empty when there is none.
 pub(crate) fn take_static_partition(options: &mut BTreeMap<String, String>) -> BTreeMap<String, Option<String>> {
     let mut partition = BTreeMap::new();

@@ -11,6 +11,7 @@
 
 mod branches;
 mod bridge;
+mod care;
 mod case;
 mod catalog_provider;
 mod catalogs;
@@ -30,6 +31,7 @@ mod prepass;
 mod procedures;
 mod provider;
 mod relations;
+mod replacements;
 mod rewrite;
 mod row_ids;
 pub(crate) mod scan;

@@ -115,8 +115,17 @@ impl Relations<'_> {
             // The engine takes the first part for the function's name.
             *name = ObjectName::from(vec![Ident::new(health::of_system(&normalized(function))?)]);
         }
-        let Some(clause) = version.take() else { return Ok(()) };
         let shown = name.to_string();
+        let Some(clause) = version.take() else {
+            if let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut()
+                && let Some(at_instant) = at_instant(&last.value, &self.surroundings.zone)
+            {
+                let at_instant = at_instant.map_err(|error| error.with("table", shown))?;
+                let written = std::mem::replace(last, Ident::with_quote('"', at_instant));
+                alias.get_or_insert(TableAlias { explicit: true, name: written, columns: Vec::new(), at: None });
+            }
+            return Ok(());
+        };
         let refused = |why: &str| {
             let what = if is_hint(&clause) { "an OPTIONS hint" } else { "a version" };
             Error::invalid(format!("{shown} {why} and cannot take {what}"))
@@ -221,6 +230,16 @@ fn refuse_dropped_clauses(factor: &TableFactor) -> Result<()> {
         Some(clause) => Err(Error::unsupported(format!("{clause} on {name} is not supported"))),
         None => Ok(()),
     }
+}
+
+/// The name of a table at a local time (`t@ts:2024-01-02 10:00`), with the instant that it is in the session's time zone: the
+/// catalog does not know the session. `None` for other names.
+fn at_instant(name: &str, session_zone: &str) -> Option<Result<String>> {
+    let (table, time) = name.split_once("@ts:")?;
+    if time.contains(hints::OPTIONS_MARK) {
+        return None;
+    }
+    Some(zone::millis(time, session_zone).map(|millis| format!("{table}@ts:{millis}")))
 }
 
 fn is_hint(version: &TableVersion) -> bool {

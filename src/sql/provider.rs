@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{Constraint, Constraints, DFSchema, DFSchemaRef, Result, ScalarValue};
@@ -21,8 +21,9 @@ use super::dml::{allowed, truncation};
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
 use super::travel::{TableState, zone_of};
-use super::write::Insert;
+use super::write::{Evolution, Insert};
 use super::zone;
+use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
 use crate::plan::{Levels, ScanRequest, plan_scan};
@@ -57,6 +58,10 @@ pub struct LakeTable {
     read_only: bool,
     /// The statement that creates the table, once somebody asked for it.
     definition: OnceLock<String>,
+    /// The catalog that the table is of.
+    catalog: Option<Arc<dyn Catalog>>,
+    /// What an INSERT adds to the table's columns, which are here already.
+    evolution: Option<Arc<Evolution>>,
 }
 
 impl LakeTable {
@@ -83,7 +88,7 @@ impl LakeTable {
         };
         let (static_partition, defaults) = (BTreeMap::new(), defaults(table));
         let (row_ids, places, read_optimized, read_only, other) = (false, false, false, false, None);
-        let definition = OnceLock::new();
+        let (definition, catalog, evolution) = (OnceLock::new(), None, None);
         Self {
             state,
             schema,
@@ -96,7 +101,25 @@ impl LakeTable {
             defaults,
             read_only,
             definition,
+            catalog,
+            evolution,
         }
+    }
+
+    /// The table as one of `catalog`.
+    pub(crate) fn with_catalog(self, catalog: Arc<dyn Catalog>) -> Self {
+        Self { catalog: Some(catalog), ..self }
+    }
+
+    /// The table as the target of a statement that makes its columns what they are here.
+    pub(crate) fn with_evolution(self, evolution: Arc<Evolution>) -> Self {
+        Self { evolution: Some(evolution), ..self }
+    }
+
+    /// The table as the target of an INSERT whose rows are looked at one by one: to the engine every column may be NULL.
+    pub(crate) fn with_checked_rows(self) -> Self {
+        let nullable = self.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        Self { schema: Arc::new(Schema::new(nullable.collect::<Vec<_>>())), ..self }
     }
 
     /// Only what compaction has brought to the highest level (`t$ro`), or above level 0 with deletion vectors: nothing is merged.
@@ -412,8 +435,10 @@ impl TableProvider for LakeTable {
             return refused("a system table");
         }
         let options = self.state.options(state)?;
-        let insert = Insert { table: self.table(), options: &options, partition: &self.static_partition, op };
-        Ok(Box::pin(insert.plan(state, input)).await?)
+        let partition = &self.static_partition;
+        let (catalog, evolution) = (self.catalog.as_ref(), self.evolution.as_ref());
+        let insert = Insert { table: self.table(), options: &options, partition, op, catalog, evolution };
+        Ok(insert.plan(state, input)?)
     }
 
     async fn delete_from(&self, _: &dyn Session, _: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -174,6 +174,38 @@ impl TableFiles {
         }
     }
 
+    /// Deletes files, many in one request where the store can, and gives the number that are still there because the store
+    /// failed. Files that are not there are as good as deleted.
+    pub async fn delete_many(&self, paths: Vec<Path>) -> usize {
+        let asked = paths.len();
+        let mut answers = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
+        let mut gone = 0;
+        while let Some(answer) = answers.next().await {
+            match answer {
+                Ok(_) => gone += 1,
+                Err(error) if is_missing(&error) => gone += 1,
+                Err(_) => {}
+            }
+        }
+        asked.saturating_sub(gone)
+    }
+
+    /// An error of a list as one of ours; `None` when it says that something is not there.
+    pub(crate) fn store_failure(&self, folder: &Path, error: object_store::Error) -> Option<Error> {
+        (!is_missing(&error)).then(|| self.error(folder, error))
+    }
+
+    /// Removes a folder of a local disk if nothing is in it. Nothing happens in a store without folders, nor when it can't be
+    /// removed: an empty folder is no harm.
+    pub(crate) async fn remove_if_empty(&self, folder: &Path) -> bool {
+        if self.root().url().scheme() != "file" || !folder.prefix_matches(self.root().prefix()) {
+            return false;
+        }
+        let folder = std::path::PathBuf::from(format!("/{folder}"));
+        // It removes no folder that something is in.
+        tokio::task::spawn_blocking(move || std::fs::remove_dir(folder).is_ok()).await.unwrap_or(false)
+    }
+
     fn error(&self, path: &Path, error: object_store::Error) -> Error {
         store_error(self.root(), path, error)
     }

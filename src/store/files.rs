@@ -184,6 +184,26 @@ impl TableFiles {
         self.root.prefix().clone().join(BRANCH)
     }
 
+    /// Folder of all manifests, manifest lists and index manifests, whatever the branch.
+    pub fn manifest_dir(&self) -> Path {
+        self.root.prefix().clone().join(MANIFEST)
+    }
+
+    /// Folder of the index files that do not lie in their bucket's, whatever the branch.
+    pub fn index_dir(&self) -> Path {
+        self.root.prefix().clone().join(INDEX)
+    }
+
+    /// Folder of the statistics, whatever the branch.
+    pub fn statistics_dir(&self) -> Path {
+        self.root.prefix().clone().join(STATISTICS)
+    }
+
+    /// Folder of the partitions, or of the buckets of a table without.
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+
     /// Manifest, manifest list or index manifest `name`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 
 use super::cache::Caches;
@@ -17,6 +18,21 @@ use crate::spec::Snapshot;
 
 /// So many times the snapshots after a hint are asked for before all are listed.
 const MOST_STEPS: usize = 4;
+/// So many snapshots that are not there are asked for before all are listed.
+const MOST_HOLES: usize = 16;
+/// From so many ids on all are listed before one is searched.
+const MOST_SEARCHED: i64 = 1 << 20;
+/// Files that are asked for at once.
+const CONCURRENCY: usize = 16;
+
+/// Where snapshots begin to be what a search looks for.
+#[derive(Debug, Default)]
+struct Border {
+    /// The last one that is not.
+    before: Option<Arc<Snapshot>>,
+    /// The first one that is.
+    from: Option<Arc<Snapshot>>,
+}
 
 /// The snapshots of a branch, or its long-lived changelogs (`spec/metadata.md 9.4`), which look alike.
 #[derive(Clone, Debug)]
@@ -86,18 +102,40 @@ impl Snapshots {
         Ok(ids)
     }
 
+    /// The first `count` ids. Where the hints tell the ends and there are no holes among these, nothing is listed.
+    ///
+    /// # Errors
+    /// Io when the store failed.
+    pub async fn first_ids(&self, count: usize) -> Result<Vec<i64>> {
+        if let Some((earliest, latest)) = self.hinted_ends().await? {
+            let end = i64::try_from(count).map_or(latest, |count| earliest.saturating_add(count - 1).min(latest));
+            let there = (earliest..=end).map(|id| async move { self.exists(id).await });
+            let there: Vec<bool> = futures::stream::iter(there).buffered(CONCURRENCY).try_collect().await?;
+            if there.iter().all(|there| *there) {
+                return Ok((earliest..=end).collect());
+            }
+        }
+        let mut ids = self.ids().await?;
+        ids.truncate(count);
+        Ok(ids)
+    }
+
     /// The greatest id; `None` without snapshots.
     ///
     /// # Errors
     /// Io when the store failed.
     pub async fn latest_id(&self) -> Result<Option<i64>> {
-        if let Some(hint) = self.hint("LATEST").await
-            && self.exists(hint).await?
-            && let Some(latest) = self.last_from(hint).await?
-        {
-            return Ok(Some(latest));
+        match self.hinted_latest().await? {
+            Some(latest) => Ok(Some(latest)),
+            None => Ok(self.ids().await?.last().copied()),
         }
-        Ok(self.ids().await?.last().copied())
+    }
+
+    async fn hinted_latest(&self) -> Result<Option<i64>> {
+        match self.hint("LATEST").await {
+            Some(hint) if self.exists(hint).await? => self.last_from(hint).await,
+            _ => Ok(None),
+        }
     }
 
     /// The snapshot with the greatest id; `None` without snapshots.
@@ -131,13 +169,23 @@ impl Snapshots {
     /// # Errors
     /// Io when the store failed.
     pub async fn earliest_id(&self) -> Result<Option<i64>> {
-        if let Some(hint) = self.hint("EARLIEST").await
-            && self.exists(hint).await?
-            && !self.exists(hint - 1).await?
-        {
-            return Ok(Some(hint));
+        match self.hinted_earliest().await? {
+            Some(earliest) => Ok(Some(earliest)),
+            None => Ok(self.ids().await?.first().copied()),
         }
-        Ok(self.ids().await?.first().copied())
+    }
+
+    async fn hinted_earliest(&self) -> Result<Option<i64>> {
+        match self.hint("EARLIEST").await {
+            Some(hint) if self.exists(hint).await? && !self.exists(hint - 1).await? => Ok(Some(hint)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The first and the last id, where the hints tell both.
+    async fn hinted_ends(&self) -> Result<Option<(i64, i64)>> {
+        let (earliest, latest) = futures::future::try_join(self.hinted_earliest(), self.hinted_latest()).await?;
+        Ok(earliest.zip(latest).filter(|(earliest, latest)| earliest <= latest))
     }
 
     /// The snapshot with the smallest id; `None` without snapshots.
@@ -165,26 +213,7 @@ impl Snapshots {
     /// # Errors
     /// As [`Self::find`].
     pub async fn at_or_before(&self, millis: i64) -> Result<Option<Arc<Snapshot>>> {
-        let mut ids = self.ids().await?;
-        let mut found = None;
-        // Ids below `low` are not later than `millis`, those from `high` on are.
-        let (mut low, mut high) = (0, ids.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let Some(snapshot) = self.find(ids[middle]).await? else {
-                // It expired after the listing; the search goes on without it.
-                ids.remove(middle);
-                high -= 1;
-                continue;
-            };
-            if snapshot.time_millis <= millis {
-                found = Some(snapshot);
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(found)
+        Ok(self.search(|snapshot| Some(snapshot.time_millis > millis)).await?.before)
     }
 
     /// The first snapshot that was committed at `millis` or later, by binary search; `None` when all are earlier, or there are
@@ -193,17 +222,7 @@ impl Snapshots {
     /// # Errors
     /// As [`Self::find`].
     pub async fn at_or_after(&self, millis: i64) -> Result<Option<Arc<Snapshot>>> {
-        let before = match millis.checked_sub(1) {
-            Some(before) => self.at_or_before(before).await?,
-            None => None,
-        };
-        let start = before.map_or(i64::MIN, |snapshot| snapshot.id);
-        for id in self.ids().await?.into_iter().filter(|id| *id > start) {
-            if let Some(snapshot) = self.find(id).await? {
-                return Ok(Some(snapshot));
-            }
-        }
-        Ok(None)
+        Ok(self.search(|snapshot| Some(snapshot.time_millis >= millis)).await?.from)
     }
 
     /// The first snapshot whose watermark is `watermark` or later, by binary search: watermarks grow with ids, and snapshots
@@ -212,33 +231,72 @@ impl Snapshots {
     /// # Errors
     /// As [`Self::find`].
     pub async fn at_watermark(&self, watermark: i64) -> Result<Option<Arc<Snapshot>>> {
-        let ids = self.ids().await?;
-        let mut found = None;
-        // Ids below `low` are earlier, those from `high` on are not, or have no watermark.
+        Ok(self.search(|snapshot| snapshot.watermark().map(|reached| reached >= watermark)).await?.from)
+    }
+
+    /// The latest snapshot with a watermark that is `watermark` or earlier, by binary search; `None` when all are later.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub async fn below_watermark(&self, watermark: i64) -> Result<Option<Arc<Snapshot>>> {
+        Ok(self.search(|snapshot| snapshot.watermark().map(|reached| reached > watermark)).await?.before)
+    }
+
+    /// Where snapshots begin to be `reached`, by binary search; those that say nothing (`None`) are passed over. The hints tell
+    /// the ends, so that a long history is not listed; it is where they do not, and where many ids between them are holes.
+    async fn search(&self, reached: impl Fn(&Snapshot) -> Option<bool> + Sync) -> Result<Border> {
+        if let Some((earliest, latest)) = self.hinted_ends().await?
+            && latest - earliest < MOST_SEARCHED
+            && let Some(border) = self.search_in((earliest..=latest).collect(), &reached, MOST_HOLES).await?
+        {
+            return Ok(border);
+        }
+        let found = self.search_in(self.ids().await?, &reached, usize::MAX).await?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// The same among `ids`; `None` when more than `most` of those that were looked at are not there.
+    async fn search_in(
+        &self,
+        ids: Vec<i64>,
+        reached: &(impl Fn(&Snapshot) -> Option<bool> + Sync),
+        most: usize,
+    ) -> Result<Option<Border>> {
+        let (mut border, mut holes) = (Border::default(), 0);
+        // Snapshots below `low` are not reached, those from `high` on are, or say nothing.
         let (mut low, mut high) = (0, ids.len());
         while low < high {
             let middle = low + (high - low) / 2;
             let mut at = middle;
-            // The next one that has a watermark decides for those that have none.
+            // The next one that says something decides for those that do not.
             let decides = loop {
                 if at >= high {
                     break None;
                 }
                 match self.find(ids[at]).await? {
-                    Some(snapshot) if snapshot.watermark().is_some() => break Some(snapshot),
-                    _ => at += 1,
+                    Some(snapshot) => {
+                        if let Some(reached) = reached(&snapshot) {
+                            break Some((snapshot, reached));
+                        }
+                    }
+                    None if holes == most => return Ok(None),
+                    None => holes += 1,
                 }
+                at += 1;
             };
             match decides {
-                Some(snapshot) if snapshot.watermark() < Some(watermark) => low = at + 1,
-                Some(snapshot) => {
-                    found = Some(snapshot);
+                Some((snapshot, false)) => {
+                    border.before = Some(snapshot);
+                    low = at + 1;
+                }
+                Some((snapshot, true)) => {
+                    border.from = Some(snapshot);
                     high = middle;
                 }
                 None => high = middle,
             }
         }
-        Ok(found)
+        Ok(Some(border))
     }
 
     /// Writes a snapshot that is not there yet; false, and nothing is written, when there is one of its id.
@@ -310,6 +368,8 @@ impl Snapshots {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::error::ErrorKind;
     use crate::store::chaos::{ChaosStore, Fate, Operation};
@@ -369,6 +429,10 @@ mod tests {
             assert_eq!(found.map(|snapshot| snapshot.id), Some(id), "{watermark}");
         }
         assert!(snapshots.at_watermark(31).await.unwrap().is_none());
+        for (watermark, id) in [(9, None), (10, Some(3)), (19, Some(3)), (20, Some(6)), (29, Some(6)), (99, Some(7))] {
+            let found = snapshots.below_watermark(watermark).await.unwrap();
+            assert_eq!(found.map(|snapshot| snapshot.id), id, "{watermark}");
+        }
     }
 
     #[tokio::test]
@@ -396,6 +460,65 @@ mod tests {
             assert_eq!(snapshots.latest_id().await.unwrap(), Some(20));
             assert_eq!(lists.load(std::sync::atomic::Ordering::SeqCst), listed, "{hint}");
         }
+    }
+
+    /// The same table through a store that counts how often it reads, and whether it lists.
+    fn counted(root: &StoreLocation) -> (Snapshots, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+        let (reads, lists) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (seen_reads, seen_lists) = (Arc::clone(&reads), Arc::clone(&lists));
+        let decide = move |operation, _: &Path| {
+            match operation {
+                Operation::List => seen_lists.fetch_add(1, Ordering::SeqCst),
+                _ => seen_reads.fetch_add(1, Ordering::SeqCst),
+            };
+            Fate::Works
+        };
+        (open(&ChaosStore::over(root, Box::new(decide))), reads, lists)
+    }
+
+    #[tokio::test]
+    async fn at_or_before_when_there_are_many_snapshots_then_a_few_are_read_and_none_is_listed() {
+        const COUNT: i64 = 4096;
+        let ids: Vec<i64> = (1..=COUNT).collect();
+        let root = table(&ids, &[("EARLIEST", "1"), ("LATEST", "4096")]).await;
+        for wanted in [0, 1, 7, 2048, 4095, 4096] {
+            let (snapshots, reads, lists) = counted(&root);
+            let found = snapshots.at_or_before(wanted * 1000 + 1).await.unwrap();
+            assert_eq!(found.map(|snapshot| snapshot.id), Some(wanted).filter(|id| *id > 0), "{wanted}");
+            // 13 halvings, and 7 questions to make sure of the ends.
+            assert!(reads.load(Ordering::SeqCst) <= 20, "{wanted}: {reads:?}");
+            assert_eq!(lists.load(Ordering::SeqCst), 0);
+        }
+        let (snapshots, reads, lists) = counted(&root);
+        assert_eq!(snapshots.first_ids(10).await.unwrap(), (1..=10).collect::<Vec<_>>());
+        assert!(reads.load(Ordering::SeqCst) <= 17, "{reads:?}");
+        assert_eq!(lists.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn search_when_most_ids_are_holes_then_listed_and_found_all_the_same() {
+        let ids = [1, 400, 401, 900, 1000];
+        let hints = &[("EARLIEST", "1"), ("LATEST", "1000")];
+        for hints in [&hints[..], &[]] {
+            let (snapshots, reads, lists) = counted(&table(&ids, hints).await);
+            for (millis, before, from) in [
+                (999, None, Some(1)),
+                (1_000, Some(1), Some(1)),
+                (500_000, Some(401), Some(900)),
+                (900_000, Some(900), Some(900)),
+                (2_000_000, Some(1000), None),
+            ] {
+                let found = snapshots.at_or_before(millis).await.unwrap();
+                assert_eq!(found.map(|snapshot| snapshot.id), before, "{millis}");
+                let found = snapshots.at_or_after(millis).await.unwrap();
+                assert_eq!(found.map(|snapshot| snapshot.id), from, "{millis}");
+            }
+            assert_eq!(lists.load(Ordering::SeqCst), 10);
+            assert!(reads.load(Ordering::SeqCst) < 600, "{reads:?}");
+            assert_eq!(snapshots.first_ids(3).await.unwrap(), [1, 400, 401]);
+            assert_eq!(snapshots.first_ids(99).await.unwrap(), ids);
+        }
+        assert!(open(&table(&[], &[]).await).first_ids(3).await.unwrap().is_empty());
     }
 
     #[tokio::test]

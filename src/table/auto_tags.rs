@@ -68,11 +68,14 @@ impl Periods {
         let pattern = Pattern::of(options)?;
         let length = match options.value::<Duration>("tag.creation-period-duration")? {
             Some(length) => TimeDelta::from_std(length).ok().filter(|length| length.num_milliseconds() > 0),
-            None => match options.value::<String>("tag.creation-period")?.as_deref() {
-                Some("hourly") => Some(TimeDelta::hours(1)),
-                Some("two-hours") => Some(TimeDelta::hours(2)),
-                _ => Some(TimeDelta::days(1)),
-            },
+            None => {
+                match options.value::<String>("tag.creation-period")?.unwrap_or_default().to_ascii_lowercase().as_str()
+                {
+                    "hourly" => Some(TimeDelta::hours(1)),
+                    "two-hours" => Some(TimeDelta::hours(2)),
+                    _ => Some(TimeDelta::days(1)),
+                }
+            }
         };
         let length = length.ok_or_else(|| Error::invalid("option tag.creation-period-duration can't be a period"))?;
         Ok(Self { pattern, length })

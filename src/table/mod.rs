@@ -110,6 +110,15 @@ impl Table {
         Self::with_parts(self.identifier.clone(), files, caches, schema, self.dynamic.clone())
     }
 
+    /// The same table with a schema that comes after its own.
+    ///
+    /// # Errors
+    /// Unsupported or invalid when this version can't follow the schema's options.
+    pub(crate) fn with_schema(&self, schema: Arc<TableSchema>) -> Result<Arc<Self>> {
+        let (files, caches) = (Arc::clone(&self.files), Arc::clone(&self.caches));
+        Self::with_parts(self.identifier.clone(), files, caches, schema, self.dynamic.clone())
+    }
+
     /// The name.
     pub fn identifier(&self) -> &Identifier {
         &self.identifier

@@ -57,17 +57,8 @@ pub(super) async fn at_watermark(snapshots: &Snapshots, watermark: i64) -> Resul
 
 /// The latest snapshot whose watermark is `watermark` or earlier.
 pub(super) async fn below_watermark(snapshots: &Snapshots, watermark: i64) -> Result<Arc<Snapshot>> {
-    let above = match watermark.checked_add(1) {
-        Some(next) => snapshots.at_watermark(next).await?,
-        None => None,
-    };
-    let end = above.map_or(i64::MAX, |snapshot| snapshot.id);
-    for id in snapshots.ids().await?.into_iter().rev().filter(|id| *id < end) {
-        if let Some(snapshot) = snapshots.find(id).await?
-            && snapshot.watermark().is_some()
-        {
-            return Ok(snapshot);
-        }
+    if let Some(snapshot) = snapshots.below_watermark(watermark).await? {
+        return Ok(snapshot);
     }
     Err(Error::not_found(format!("there is no snapshot with a watermark of {watermark} or earlier")))
 }
@@ -211,12 +202,18 @@ fn local_millis<Z: TimeZone>(local: NaiveDateTime, zone: &Z) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use chrono_tz::Europe::Berlin;
+    use object_store::path::Path;
 
     use super::*;
     use crate::error::ErrorKind;
     use crate::store::TableFiles;
-    use crate::store::testing::{memory, put, snapshot_json};
+    use crate::store::chaos::{ChaosStore, Fate, Operation};
+    use crate::store::testing::{memory, put, schema_json, snapshot_json};
+    use crate::table::{Identifier, Table};
 
     async fn table(ids: &[i64], tags: &[(&str, i64)]) -> (Snapshots, Tags) {
         let root = memory("t");
@@ -271,6 +268,43 @@ mod tests {
             (VersionSpec::Timestamp("5".to_owned()), "the table has no snapshot"),
         ] {
             assert_eq!(resolve(&snapshots, &tags, &version).await.unwrap_err().message(), message);
+        }
+    }
+
+    #[tokio::test]
+    async fn open_when_there_are_many_snapshots_then_a_version_takes_few_reads_and_no_listing() {
+        const COUNT: i64 = 4096;
+        let root = memory("wh/db.db/t");
+        put(&root, "schema/schema-0", schema_json(0, &["a"])).await;
+        for id in 1..=COUNT {
+            put(&root, &format!("snapshot/snapshot-{id}"), snapshot_json(id, id * 1000)).await;
+        }
+        put(&root, "snapshot/EARLIEST", "1".to_owned()).await;
+        put(&root, "snapshot/LATEST", COUNT.to_string()).await;
+        put(&root, "tag/tag-early", snapshot_json(5, 5000)).await;
+        for (version, id, most) in [
+            (VersionSpec::Snapshot(5), 5, 5),
+            (VersionSpec::Tag("early".to_owned()), 5, 5),
+            (VersionSpec::Timestamp("1000500".to_owned()), 1000, 24),
+        ] {
+            let (reads, lists) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (seen_reads, seen_lists) = (Arc::clone(&reads), Arc::clone(&lists));
+            let decide = move |operation, path: &Path| {
+                match operation {
+                    Operation::List if path.as_ref().ends_with("snapshot") => seen_lists.fetch_add(1, Ordering::SeqCst),
+                    Operation::List => 0,
+                    _ => seen_reads.fetch_add(1, Ordering::SeqCst),
+                };
+                Fate::Works
+            };
+            let counted = ChaosStore::over(&root, Box::new(decide));
+            let table =
+                Table::open(counted, Identifier::new("db", "t"), Arc::default(), BTreeMap::new()).await.unwrap();
+            let snapshot = table.snapshot(Some(&version)).await.unwrap().unwrap();
+            assert_eq!(snapshot.id, id);
+            table.with_schema_of(&snapshot).await.unwrap();
+            assert!(reads.load(Ordering::SeqCst) <= most, "{version}: {reads:?}");
+            assert_eq!(lists.load(Ordering::SeqCst), 0, "{version}");
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! May import: `error`, `spec`, `store`, `table`, `write::existing`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -42,6 +42,8 @@ impl DynamicBuckets {
 #[derive(Debug)]
 pub(crate) struct Assigner {
     limits: DynamicBuckets,
+    /// Whether only the keys of this write are left in the end, known or not.
+    replaces: bool,
     partitions: HashMap<Arc<[u8]>, PartitionHashes>,
 }
 
@@ -50,8 +52,10 @@ struct PartitionHashes {
     bucket_of: HashMap<i32, i32>,
     /// Keys of each bucket.
     counts: HashMap<i32, u64>,
-    /// New hashes of each bucket.
+    /// New hashes of each bucket; all that the write brings where it replaces the others.
     added: HashMap<i32, Vec<i32>>,
+    /// Known hashes that are among `added`.
+    kept: HashSet<i32>,
     /// The bucket that new keys go to, until it is full.
     open: Option<i32>,
     /// Chooses among full buckets.
@@ -59,8 +63,8 @@ struct PartitionHashes {
 }
 
 impl Assigner {
-    pub(crate) fn new(limits: DynamicBuckets) -> Self {
-        Self { limits, partitions: HashMap::new() }
+    pub(crate) fn new(limits: DynamicBuckets, replaces: bool) -> Self {
+        Self { limits, replaces, partitions: HashMap::new() }
     }
 
     /// Whether the hashes of a partition were loaded.
@@ -101,18 +105,36 @@ impl Assigner {
             .partitions
             .get_mut(partition)
             .ok_or_else(|| Error::internal("the hashes of a partition are not loaded"))?;
-        if let Some(bucket) = state.bucket_of.get(&hash) {
-            return Ok(*bucket);
+        if let Some(bucket) = state.bucket_of.get(&hash).copied() {
+            if self.replaces && state.kept.insert(hash) {
+                memory.try_grow(HASH_BYTES)?;
+                state.added.entry(bucket).or_default().push(hash);
+            }
+            return Ok(bucket);
         }
         memory.try_grow(HASH_BYTES + 4)?;
         let bucket = state.next_bucket(limits)?;
+        if self.replaces {
+            state.kept.insert(hash);
+        }
         state.bucket_of.insert(hash, bucket);
         *state.counts.entry(bucket).or_default() += 1;
         state.added.entry(bucket).or_default().push(hash);
         Ok(bucket)
     }
 
-    /// The hashes that a bucket got in this write; none if it got none.
+    /// A key has left a bucket.
+    pub(crate) fn release(&mut self, partition: &[u8], bucket: i32) {
+        if let Some(state) = self.partitions.get_mut(partition) {
+            if let Some(count) = state.counts.get_mut(&bucket) {
+                *count = count.saturating_sub(1);
+            }
+            // New keys go where there is room from the first bucket on.
+            state.open = None;
+        }
+    }
+
+    /// The hashes that a bucket's index gets by this write; none if it got none.
     pub(crate) fn take_added(&mut self, partition: &[u8], bucket: i32) -> Vec<i32> {
         self.partitions.get_mut(partition).and_then(|state| state.added.remove(&bucket)).unwrap_or_default()
     }
@@ -186,7 +208,7 @@ mod tests {
     #[test]
     fn assign_when_bucket_is_full_then_next_one_and_known_keys_stay() {
         let memory = reservation();
-        let mut assigner = Assigner::new(DynamicBuckets { target_rows: 2, max_buckets: None });
+        let mut assigner = Assigner::new(DynamicBuckets { target_rows: 2, max_buckets: None }, false);
         let partition: Arc<[u8]> = Arc::from([0_u8].as_slice());
         assigner.add_partition(&partition, vec![(0, vec![10])], &memory).unwrap();
         let buckets: Vec<i32> =
@@ -197,9 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn assign_when_rows_are_replaced_then_known_keys_keep_their_bucket_and_the_index_has_what_is_written() {
+        let memory = reservation();
+        let mut assigner = Assigner::new(DynamicBuckets { target_rows: 2, max_buckets: None }, true);
+        let partition: Arc<[u8]> = Arc::from([0_u8].as_slice());
+        assigner.add_partition(&partition, vec![(0, vec![10, 11]), (1, vec![12])], &memory).unwrap();
+        let buckets: Vec<i32> =
+            [11, 20, 11, 20].map(|hash| assigner.assign(&partition, hash, &memory).unwrap()).to_vec();
+        assert_eq!(buckets, [0, 1, 0, 1]);
+        assert_eq!(assigner.take_added(&partition, 0), [11]);
+        assert_eq!(assigner.take_added(&partition, 1), [20]);
+    }
+
+    #[test]
     fn assign_when_most_buckets_are_full_then_they_get_more_each_partition_by_itself() {
         let memory = reservation();
-        let mut assigner = Assigner::new(DynamicBuckets { target_rows: 1, max_buckets: Some(2) });
+        let mut assigner = Assigner::new(DynamicBuckets { target_rows: 1, max_buckets: Some(2) }, false);
         for partition in [[1_u8], [2]] {
             let partition: Arc<[u8]> = Arc::from(partition.as_slice());
             assigner.add_partition(&partition, vec![], &memory).unwrap();

@@ -25,6 +25,8 @@ use crate::spec::{DataField, TableSchema, TypeKind};
 pub struct BadRow {
     /// Row of the batch.
     pub row: usize,
+    /// The column, by its position in the table.
+    pub column: usize,
     /// What is wrong, naming column and value.
     pub reason: String,
 }
@@ -79,8 +81,13 @@ impl RowCheck {
         if columns.len() != self.columns.len() {
             return Err(Error::internal(format!("{} columns for a table of {}", columns.len(), self.columns.len())));
         }
-        let checked: Vec<ArrayRef> =
-            self.columns.iter().zip(columns).map(|(rule, column)| rule.apply(column, bad)).collect::<Result<_>>()?;
+        let checked: Vec<ArrayRef> = self
+            .columns
+            .iter()
+            .zip(columns)
+            .enumerate()
+            .map(|(at, (rule, column))| rule.apply(column, at, bad))
+            .collect::<Result<_>>()?;
         bad.sort_by_key(|bad| bad.row);
         bad.dedup_by_key(|bad| bad.row);
         Ok(checked)
@@ -96,7 +103,7 @@ impl RowCheck {
 }
 
 impl ColumnCheck {
-    fn apply(&self, column: &ArrayRef, bad: &mut Vec<BadRow>) -> Result<ArrayRef> {
+    fn apply(&self, column: &ArrayRef, at: usize, bad: &mut Vec<BadRow>) -> Result<ArrayRef> {
         let mut column = Arc::clone(column);
         let wanted = self.field.data_type.to_arrow();
         if column.data_type() != &wanted {
@@ -106,6 +113,7 @@ impl ColumnCheck {
             for row in (0..column.len()).filter(|&row| column.is_null(row)) {
                 bad.push(BadRow {
                     row,
+                    column: at,
                     reason: format!("column {} is NOT NULL, but the value is NULL", self.field.name),
                 });
             }
@@ -117,12 +125,12 @@ impl ColumnCheck {
             let is_null = BooleanArray::new(BooleanBuffer::collect_bool(column.len(), |row| column.is_null(row)), None);
             column = zip(&is_null, &arrow::array::Scalar::new(Arc::clone(default)), &column)?;
         }
-        self.check_length(&column, bad);
+        self.check_length(&column, at, bad);
         self.cut(column)
     }
 
     /// Refuses text and bytes that are longer than their column.
-    fn check_length(&self, column: &ArrayRef, bad: &mut Vec<BadRow>) {
+    fn check_length(&self, column: &ArrayRef, at: usize, bad: &mut Vec<BadRow>) {
         let (most, text) = match &self.field.data_type.kind {
             TypeKind::Char(length) | TypeKind::VarChar(length) => (*length as usize, true),
             TypeKind::Binary(length) | TypeKind::VarBinary(length) => (*length as usize, false),
@@ -139,6 +147,7 @@ impl ColumnCheck {
             let kind = kind.trim_end_matches(" NOT NULL");
             bad.push(BadRow {
                 row,
+                column: at,
                 reason: format!("column {name}: '{value}' has {length} {unit}, more than {kind} holds"),
             });
         };
@@ -223,7 +232,7 @@ mod tests {
     fn check(field: DataField, default: Option<ArrayRef>, column: &ArrayRef) -> (ArrayRef, Vec<BadRow>) {
         let rule = ColumnCheck { field, is_key: false, default };
         let mut bad = Vec::new();
-        let column = rule.apply(column, &mut bad).unwrap();
+        let column = rule.apply(column, 0, &mut bad).unwrap();
         (column, bad)
     }
 
@@ -251,7 +260,11 @@ mod tests {
         let (_, bad) = check(field("s", DataType::nullable(TypeKind::VarChar(3))), None, &column);
         assert_eq!(
             bad,
-            [BadRow { row: 1, reason: "column s: 'abcd' has 4 characters, more than VARCHAR(3) holds".to_owned() }]
+            [BadRow {
+                row: 1,
+                column: 0,
+                reason: "column s: 'abcd' has 4 characters, more than VARCHAR(3) holds".to_owned()
+            }]
         );
     }
 

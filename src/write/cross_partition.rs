@@ -6,6 +6,7 @@
 //! May import: `error`, `options`, `spec`, rest of this room.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::exec::sorted_into_one;
 use super::prepare::{Partitions, is_retract, select};
 use super::target::{BUCKET, ORDINAL, RunSlot, WriteRun, WriteTarget};
 use crate::error::{Error, Result};
@@ -69,6 +71,12 @@ impl LakeKeyLocationExec {
             Boundedness::Bounded,
         );
         Self { rows, keys, target, slot, properties: Arc::new(properties) }
+    }
+
+    /// The keys of a table in the order that they must have, in one stream.
+    pub(crate) fn sorted_keys(keys: Arc<dyn ExecutionPlan>, target: &WriteTarget) -> Arc<dyn ExecutionPlan> {
+        let [_, ordering] = Self::orderings(target);
+        sorted_into_one(keys, ordering)
     }
 
     /// The order that the two sides must have.
@@ -265,6 +273,7 @@ impl Locator {
                     // The row leaves where it was (`spec/observed.md`: with the new row's values and the old partition).
                     let moved = Some(there.values.clone());
                     placed.push(Placed { row, kind: 3, bucket: there.bucket, moved });
+                    run.release_bucket(&there.partition, there.bucket).await?;
                     if is_retract(kind) {
                         *at = None;
                         continue;
@@ -287,6 +296,22 @@ impl Locator {
         }
         build(target, batch, &placed)
     }
+}
+
+/// Notes where the keys of a table lie, as [`key_location_schema`] has them.
+pub(crate) fn count_keys(run: &WriteRun, keys: &RecordBatch) -> Result<()> {
+    let target = run.target();
+    let first = target.primary_key_columns().len();
+    let partitions = target.partition_columns();
+    let values = &keys.columns()[first..first + partitions.len()];
+    let encoded = crate::spec::binary_row::encode_rows(values, &target.types(&partitions))?;
+    let buckets = keys.column(first + partitions.len()).as_primitive::<Int32Type>();
+    let mut counts: HashMap<(&[u8], i32), u64> = HashMap::new();
+    for row in 0..keys.num_rows() {
+        *counts.entry((encoded.serialized(row), buckets.value(row))).or_default() += 1;
+    }
+    counts.into_iter().for_each(|((partition, bucket), keys)| run.add_keys(partition, bucket, keys));
+    Ok(())
 }
 
 fn location(target: &WriteTarget, batch: &RecordBatch, row: usize) -> Result<Location> {

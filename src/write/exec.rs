@@ -112,8 +112,39 @@ impl LakeWriteExec {
     }
 }
 
+impl LakeWriteExec {
+    /// Runs the nodes of [`Self::plan`], which have found their run in `slot` by the time they are read; the messages of all
+    /// writers.
+    ///
+    /// # Errors
+    /// Those of the input and of writing.
+    pub(crate) async fn run(
+        mut plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        slot: Arc<RunSlot>,
+    ) -> Result<Vec<CommitMessage>> {
+        if plan.output_partitioning().partition_count() > 1 {
+            plan = Arc::new(CoalescePartitionsExec::new(plan));
+        }
+        // Some nodes execute those below when they are asked for rows: the run is there until all are.
+        let read = async {
+            let mut output = plan.execute(0, context)?;
+            let mut messages = Vec::new();
+            while let Some(batch) = output.try_next().await? {
+                for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
+                    messages.push(CommitMessage::from_bytes(bytes)?);
+                }
+            }
+            Ok(messages)
+        };
+        let messages = read.await;
+        slot.clear();
+        messages
+    }
+}
+
 /// All rows in one stream, in this order.
-fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
+pub(super) fn sorted_into_one(plan: Arc<dyn ExecutionPlan>, ordering: Option<LexOrdering>) -> Arc<dyn ExecutionPlan> {
     let several = plan.output_partitioning().partition_count() > 1;
     match ordering {
         Some(ordering) => {

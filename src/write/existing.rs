@@ -19,18 +19,16 @@ pub(crate) const HASH_INDEX: &str = "HASH";
 pub(crate) struct BucketState {
     /// The greatest sequence number of its files of every level (`spec/data.md 1.10`).
     pub max_sequence: i64,
-    /// Rows of its files that do not retract.
-    pub rows: u64,
 }
 
 /// The live files of a snapshot, summed up by partition and bucket.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ExistingBuckets {
     partitions: HashMap<Arc<[u8]>, PartitionState>,
     hashes: HashMap<(Arc<[u8]>, i32), IndexEntry>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct PartitionState {
     buckets: HashMap<i32, BucketState>,
     /// The number of buckets that the partition's files were written with, where it is fixed.
@@ -51,9 +49,8 @@ impl ExistingBuckets {
             if file.total_buckets() > 0 {
                 state.total = Some(file.total_buckets());
             }
-            let bucket = state.buckets.entry(file.bucket()).or_insert(BucketState { max_sequence: -1, rows: 0 });
+            let bucket = state.buckets.entry(file.bucket()).or_insert(BucketState { max_sequence: -1 });
             bucket.max_sequence = bucket.max_sequence.max(file.sequence_numbers().1);
-            bucket.rows += file.rows().saturating_sub(file.delete_rows().unwrap_or_default());
         }
         if with_hashes {
             for entry in index_entries(table, snapshot).await?.iter().filter(|entry| entry.index_type == HASH_INDEX) {
@@ -70,7 +67,7 @@ impl ExistingBuckets {
         if let Some(total) = message.total_buckets.filter(|total| *total > 0) {
             state.total = Some(total);
         }
-        let bucket = state.buckets.entry(message.bucket).or_insert(BucketState { max_sequence: -1, rows: 0 });
+        let bucket = state.buckets.entry(message.bucket).or_insert(BucketState { max_sequence: -1 });
         for file in &message.new_files {
             bucket.max_sequence = bucket.max_sequence.max(file.max_sequence_number);
         }
@@ -94,12 +91,6 @@ impl ExistingBuckets {
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// Rows of each bucket of a partition.
-    pub(crate) fn rows_of(&self, partition: &[u8]) -> HashMap<i32, u64> {
-        let Some(state) = self.partitions.get(partition) else { return HashMap::new() };
-        state.buckets.iter().filter(|(bucket, _)| **bucket >= 0).map(|(bucket, state)| (*bucket, state.rows)).collect()
     }
 
     /// The hash index of a bucket.

@@ -5,7 +5,7 @@
 //! a retract that comes first takes something back from older files) are kept apart in *layers*: each layer is a sorted run
 //! of its own, and the rows of a key in later layers are newer.
 //!
-//! May import: `error`, `options`, `read`, `spec`, rest of this room.
+//! May import: `error`, `options`, `read`, `spec`, `table`, rest of this room.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::read::fold::{FoldInput, FoldPlan};
 use crate::spec::binary_row::{BinaryRow, encode_rows};
 use crate::spec::partition::cast_text;
 use crate::spec::{DataField, TableSchema};
+use crate::table::Table;
 
 /// Rows with what the writer keeps of each: the columns of the table, the kind, the ordinal.
 #[derive(Clone, Debug)]
@@ -136,7 +137,7 @@ impl KeyMerger {
             descending: options.sequence_descending,
             keeps_first: target.keeps_first(),
             fold,
-            split: split(target),
+            split: split(target.table()),
             raw: target.writes_changelog(),
             pending: None,
         })
@@ -378,7 +379,8 @@ impl KeyMerger {
     }
 }
 
-fn key_text(columns: &[ArrayRef], fields: &[&DataField]) -> Result<String> {
+/// A key as `column=value, ..`.
+pub(crate) fn key_text(columns: &[ArrayRef], fields: &[&DataField]) -> Result<String> {
     let types: Vec<_> = fields.iter().map(|field| field.data_type.clone()).collect();
     let encoded = encode_rows(columns, &types)?;
     let row = BinaryRow::from_serialized(encoded.serialized(0))?;
@@ -445,8 +447,14 @@ fn segments(split: Split, kinds: &[i8], group: Range<usize>) -> Vec<Range<usize>
 /// Functions that fold a retract without anything to take it back from into a value that takes it back later.
 const INVERTIBLE: [&str; 3] = ["sum", "last_value", "primary-key"];
 
-fn split(target: &WriteTarget) -> Split {
-    let (schema, options) = (target.table().schema(), target.table().settings());
+/// Whether what a retract does to a row shows only when it meets the row: versions of a key without the oldest of them can't be
+/// folded into one then.
+pub(crate) fn retracts_need_their_base(table: &Table) -> bool {
+    split(table) != Split::Never
+}
+
+fn split(table: &Table) -> Split {
+    let (schema, options) = (table.schema(), table.settings());
     let lossy = schema.fields.iter().filter(|field| !schema.primary_keys.contains(&field.name)).any(|field| {
         let function = options.aggregate_function(&field.name).or(options.default_aggregate_function.as_deref());
         let aggregates = function.is_some() || options.merge_engine == MergeEngine::Aggregation;

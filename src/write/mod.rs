@@ -37,13 +37,16 @@ mod target;
 
 pub use check::{BadRow, RowCheck};
 pub use context::{DataFileContext, FileNames};
+pub(crate) use cross_partition::count_keys;
 pub use cross_partition::{LakeKeyLocationExec, key_location_schema};
 pub use data_file::FileKind;
 pub use default::default_value;
 pub use exec::{LakeWriteExec, message_schema};
+pub(crate) use merge::{key_text, retracts_need_their_base};
 pub use message::CommitMessage;
 pub use mode::{BucketMode, POSTPONE_BUCKET, check_writable};
 pub use own_files::OwnFiles;
 pub use prepare::LakePrepareExec;
+pub(crate) use prepare::{kind_of, no_kind};
 pub use rolling::RollingWriter;
 pub use target::{RunLegacy, RunSlot, WriteRun, WriteTarget};

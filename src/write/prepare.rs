@@ -166,19 +166,31 @@ fn kinds(target: &WriteTarget, batch: &RecordBatch, first: i64) -> Result<Int8Ar
         .as_string_view()
         .iter()
         .enumerate()
-        .map(|(row, text)| match text {
-            Some("+I") => Ok(0),
-            Some("-U") => Ok(1),
-            Some("+U") => Ok(2),
-            Some("-D") => Ok(3),
-            other => Err(wrong(format!(
-                "of row {} is {}, and must be +I, -U, +U or -D",
-                first + row as i64 + 1,
-                other.map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'"))
-            ))),
+        .map(|(row, text)| {
+            kind_of(text).ok_or_else(|| {
+                let row = first + row as i64 + 1;
+                wrong(format!("of row {row} is {}", no_kind(text)))
+            })
         })
         .collect::<Result<Vec<i8>>>()
         .map(Int8Array::from)
+}
+
+/// The row kind that a text stands for.
+pub(crate) fn kind_of(text: Option<&str>) -> Option<i8> {
+    match text? {
+        "+I" => Some(0),
+        "-U" => Some(1),
+        "+U" => Some(2),
+        "-D" => Some(3),
+        _ => None,
+    }
+}
+
+/// Says what is wrong with a text that is no row kind.
+pub(crate) fn no_kind(text: Option<&str>) -> String {
+    let text = text.map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'"));
+    format!("{text}, and must be +I, -U, +U or -D")
 }
 
 /// The rows that are left when those of ignored kinds are out; `None` when all are.

@@ -2,6 +2,7 @@
 //!
 //! May import: `error`, `options`, `plan`, `read`, `spec`, `table`, rest of this room.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -101,6 +102,18 @@ impl WriteTarget {
         Ok(Arc::new(Self { table, mode, replaces, check, with_kinds, with_ids, rows, options, user }))
     }
 
+    /// A table of postponed buckets as a target of rows that get theirs now: `buckets` of them in a partition. The input brings
+    /// row kinds.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn of_postponed(table: Arc<Table>, buckets: i32, user: &str) -> Result<Arc<Self>> {
+        let target = Arc::into_inner(Self::try_new(table, false, true, user)?)
+            .ok_or_else(|| Error::internal("a new target is shared"))?;
+        let function = target.table.settings().bucket_function;
+        Ok(Arc::new(Self { mode: BucketMode::Fixed { buckets, function }, ..target }))
+    }
+
     /// The table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
@@ -183,9 +196,14 @@ impl WriteTarget {
         self.table.schema().partition_keys.is_empty() && matches!(self.mode, BucketMode::Fixed { buckets: 1, .. })
     }
 
-    /// Whether what lies in the buckets matters: greatest sequence numbers, bucket counts, hash indexes.
+    /// Whether what lies in the buckets matters: greatest sequence numbers, bucket counts, hash indexes. Keys keep their dynamic
+    /// bucket when their rows are replaced.
     fn needs_existing(&self) -> bool {
-        !matches!(self.mode, BucketMode::Unaware | BucketMode::Postpone) && !self.replaces
+        match self.mode {
+            BucketMode::Unaware | BucketMode::Postpone => false,
+            BucketMode::Dynamic => true,
+            BucketMode::Fixed { .. } | BucketMode::CrossPartition => !self.replaces,
+        }
     }
 
     /// Whether the raw rows go to changelog files too.
@@ -237,12 +255,14 @@ pub struct WriteRun {
     state: OnceCell<RunState>,
     next_ordinal: AtomicI64,
     assigner: Option<tokio::sync::Mutex<Assigner>>,
+    /// Keys of each bucket, by partition: of tables whose keys have no index, once all keys were read.
+    key_counts: Mutex<HashMap<Arc<[u8]>, HashMap<i32, u64>>>,
     hashes: MemoryReservation,
     changes: RowChanges,
     context: Arc<TaskContext>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunState {
     snapshot: Option<Arc<Snapshot>>,
     existing: ExistingBuckets,
@@ -264,21 +284,34 @@ impl WriteRun {
     /// # Errors
     /// Invalid when the options for buckets can't be read.
     pub fn start(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Arc<Self>> {
-        Self::new(target, context).map(Arc::new)
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        Self::start_owning(target, context, own)
     }
 
-    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Self> {
+    /// The same, of files that are somebody's already.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(crate) fn start_owning(
+        target: Arc<WriteTarget>,
+        context: Arc<TaskContext>,
+        own: Arc<OwnFiles>,
+    ) -> Result<Arc<Self>> {
+        Self::new(target, context, own).map(Arc::new)
+    }
+
+    fn new(target: Arc<WriteTarget>, context: Arc<TaskContext>, own: Arc<OwnFiles>) -> Result<Self> {
         let assigner = match target.mode {
             BucketMode::Dynamic | BucketMode::CrossPartition => {
-                Some(tokio::sync::Mutex::new(Assigner::new(DynamicBuckets::of(&target.table)?)))
+                let limits = DynamicBuckets::of(&target.table)?;
+                Some(tokio::sync::Mutex::new(Assigner::new(limits, target.replaces)))
             }
             _ => None,
         };
-        let own = OwnFiles::new(Arc::clone(target.table.files()));
         let hashes = MemoryConsumer::new("LakeDynamicBuckets").register(context.memory_pool());
-        let (state, next_ordinal) = (OnceCell::new(), AtomicI64::new(0));
+        let (state, next_ordinal, key_counts) = (OnceCell::new(), AtomicI64::new(0), Mutex::default());
         let changes = RowChanges::new(context.memory_pool());
-        Ok(Self { target, own, state, next_ordinal, assigner, hashes, changes, context })
+        Ok(Self { target, own, state, next_ordinal, assigner, key_counts, hashes, changes, context })
     }
 
     /// Begins a run that comes after another one of the same writer, whose files may not be committed yet.
@@ -286,15 +319,19 @@ impl WriteRun {
     /// # Errors
     /// As [`Self::start`].
     pub fn follow(target: Arc<WriteTarget>, context: Arc<TaskContext>, legacy: RunLegacy) -> Result<Arc<Self>> {
-        let mut run = Self::new(target, context)?;
+        let own = OwnFiles::new(Arc::clone(target.table.files()));
+        let mut run = Self::new(target, context, own)?;
         run.state = OnceCell::new_with(Some(legacy.0));
         Ok(Arc::new(run))
     }
 
     /// What the next run has to know, with the messages of this one. `None` when the run looked at nothing.
     pub fn legacy(self: Arc<Self>, messages: &[CommitMessage]) -> Option<RunLegacy> {
-        let run = Arc::into_inner(self)?;
-        let mut state = run.state.into_inner()?;
+        // Nodes that are done may not have let go of the run yet.
+        let mut state = match Arc::try_unwrap(self) {
+            Ok(run) => run.state.into_inner()?,
+            Err(run) => run.state.get()?.clone(),
+        };
         messages.iter().for_each(|message| state.existing.apply(message));
         Some(RunLegacy(state))
     }
@@ -346,6 +383,18 @@ impl WriteRun {
     /// The snapshot whose buckets the run has looked at; `None` when it did not look, or there was none.
     pub fn read_snapshot(&self) -> Option<i64> {
         Some(self.state.get()?.snapshot.as_ref()?.id)
+    }
+
+    /// The id of the snapshot by which new keys got their buckets, 0 where there was none; `None` when they need no look.
+    pub(crate) fn keys_read_at(&self) -> Option<i64> {
+        let looks = matches!(self.target.mode, BucketMode::Dynamic | BucketMode::CrossPartition);
+        let state = self.state.get().filter(|_| looks && !self.target.replaces)?;
+        Some(state.snapshot.as_ref().map_or(0, |snapshot| snapshot.id))
+    }
+
+    /// The snapshot that the run works on, the latest when it is first asked for.
+    pub(crate) async fn snapshot(&self) -> Result<Option<Arc<Snapshot>>> {
+        Ok(Box::pin(self.state()).await?.snapshot.clone())
     }
 
     fn files_of(&self, partition: &Arc<[u8]>, bucket: i32) -> Result<DataFileContext> {
@@ -400,18 +449,40 @@ impl WriteRun {
         if with_ids { self.id_writer(partition, bucket, first) } else { self.append_writer(partition, bucket, first) }
     }
 
-    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`). Buckets count as
-    /// full by the rows of their files: keys are no more than those.
+    /// Notes keys that the table holds in a bucket.
+    pub(crate) fn add_keys(&self, partition: &[u8], bucket: i32, keys: u64) {
+        let mut counts = self.key_counts.lock();
+        if !counts.contains_key(partition) {
+            counts.insert(Arc::from(partition), HashMap::new());
+        }
+        if let Some(buckets) = counts.get_mut(partition) {
+            *buckets.entry(bucket).or_default() += keys;
+        }
+    }
+
+    /// The bucket that a new key of a partition gets in a table whose keys have no index (`spec/data.md 3.6`), by how many keys
+    /// its buckets hold.
     pub(crate) async fn assign_bucket(&self, partition: &[u8], hash: i32) -> Result<i32> {
+        let mut assigner = self.counting_assigner(partition).await?;
+        assigner.assign(partition, hash, &self.hashes)
+    }
+
+    /// A key has left a bucket, which has room for another.
+    pub(crate) async fn release_bucket(&self, partition: &[u8], bucket: i32) -> Result<()> {
+        self.counting_assigner(partition).await?.release(partition, bucket);
+        Ok(())
+    }
+
+    async fn counting_assigner(&self, partition: &[u8]) -> Result<tokio::sync::MutexGuard<'_, Assigner>> {
         let Some(assigner) = &self.assigner else {
             return Err(Error::internal("a write to dynamic buckets has no one who assigns them"));
         };
-        let existing = Box::pin(self.existing()).await?;
         let mut assigner = assigner.lock().await;
         if !assigner.knows(partition) {
-            assigner.add_counts(&Arc::from(partition), existing.rows_of(partition));
+            let counts = self.key_counts.lock().get(partition).cloned().unwrap_or_default();
+            assigner.add_counts(&Arc::from(partition), counts);
         }
-        assigner.assign(partition, hash, &self.hashes)
+        Ok(assigner)
     }
 
     pub(crate) fn assigner(&self) -> Option<&tokio::sync::Mutex<Assigner>> {

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+
 use crate::commit::{BATCH_IDENTIFIER, CommitOutcome, Committable, OverwriteScope, TableCommit};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::maintain::upkeep::{Committed, after_commit, partitions_of};
 use crate::table::Table;
 use crate::write::CommitMessage;
 
@@ -36,7 +40,10 @@ impl TableCommitter {
         let committable = Committable::new(identifier, messages);
         let left = Box::pin(self.commit.filter_committed(vec![committable])).await?;
         let Some(committable) = left.into_iter().next() else { return Ok(CommitOutcome::default()) };
-        Box::pin(self.commit.commit(committable)).await
+        let partitions = partitions_of(&committable.messages);
+        let outcome = Box::pin(self.commit.commit(committable)).await?;
+        self.upkeep(Committed { at_end: false, partitions: &partitions }).await;
+        Ok(outcome)
     }
 
     /// Commits the messages of a batch job.
@@ -44,7 +51,10 @@ impl TableCommitter {
     /// # Errors
     /// As [`Self::commit`].
     pub async fn commit_batch(&self, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
-        Box::pin(self.commit.commit(Committable::new(BATCH_IDENTIFIER, messages))).await
+        let partitions = partitions_of(&messages);
+        let outcome = Box::pin(self.commit.commit(Committable::new(BATCH_IDENTIFIER, messages))).await?;
+        self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
+        Ok(outcome)
     }
 
     /// Commits rows that take the place of others.
@@ -52,7 +62,20 @@ impl TableCommitter {
     /// # Errors
     /// As [`Self::commit`].
     pub async fn overwrite(&self, scope: &OverwriteScope, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
-        Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await
+        let partitions = partitions_of(&messages);
+        let outcome = Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await?;
+        self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
+        Ok(outcome)
+    }
+
+    /// What is due after a commit, by the table's options. The rows are there: what fails here is left to the next commit.
+    async fn upkeep(&self, committed: Committed<'_>) {
+        let clock = |zone: Option<&str>, instant: DateTime<Utc>| match zone.map(str::parse::<Tz>) {
+            None => Ok(instant.naive_utc()),
+            Some(Ok(zone)) => Ok(instant.with_timezone(&zone).naive_local()),
+            Some(Err(_)) => Err(Error::invalid("an option names no time zone")),
+        };
+        let _ = Box::pin(after_commit(self.commit.table(), Utc::now(), &clock, committed)).await;
     }
 
     /// Removes the files of messages that will not be committed.

@@ -1,23 +1,22 @@
 //! Batches of an application become files.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use futures::TryStreamExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::compact;
 use crate::error::{Error, Result};
+use crate::plan::live::{LiveRequest, live_files};
 use crate::table::Table;
 use crate::write::{BucketMode, CommitMessage, LakeWriteExec, RunLegacy, RunSlot, WriteRun, WriteTarget};
 
@@ -34,6 +33,8 @@ pub struct TableWriter {
     schema: SchemaRef,
     round: Option<Round>,
     legacy: Option<RunLegacy>,
+    /// Files of earlier rounds, of which nobody has seen yet that they are committed: partition, bucket, name.
+    uncommitted: HashSet<(Vec<u8>, i32, String)>,
     /// A round failed: what it wrote is gone, and the rounds after it would not be what the caller thinks.
     failed: bool,
 }
@@ -97,7 +98,7 @@ impl TableWriter {
             fields.push(Arc::new(Field::new("_VALUE_KIND", arrow::datatypes::DataType::Int8, false)));
         }
         let schema = Arc::new(Schema::new(fields));
-        Ok(Self { target, context, schema, round: None, legacy: None, failed: false })
+        Ok(Self { target, context, schema, round: None, legacy: None, uncommitted: HashSet::new(), failed: false })
     }
 
     /// The columns of batches: those of the table, in order and by position, and the row kinds where the writer has them.
@@ -141,10 +142,46 @@ impl TableWriter {
         if self.round.is_none() {
             return Ok(Vec::new());
         }
-        let (run, messages) = self.end().await?;
+        let (run, mut messages) = self.end().await?;
+        if let Err(error) = self.compact(&run, &mut messages).await {
+            self.failed = true;
+            run.own_files().remove().await;
+            return Err(error);
+        }
         run.own_files().keep();
+        let compacts = compact::is_due_after_writes(self.target.table())?;
+        for message in messages.iter().filter(|message| compacts && message.bucket >= 0) {
+            let key = |name: &str| (message.partition.clone(), message.bucket, name.to_owned());
+            let added = message.new_files.iter().chain(&message.compact_after);
+            self.uncommitted.extend(added.map(|file| key(&file.file_name)));
+            for file in &message.compact_before {
+                if !message.compact_after.iter().any(|after| after.file_name == file.file_name) {
+                    self.uncommitted.remove(&key(&file.file_name));
+                }
+            }
+        }
         self.legacy = run.legacy(&messages);
         Ok(messages)
+    }
+
+    /// Compacts what the round has added to, as far as it is due. Not as long as files of earlier rounds are on their way: a
+    /// compaction that does not know of them could drop deletes of their rows.
+    async fn compact(&mut self, run: &WriteRun, messages: &mut [CommitMessage]) -> Result<()> {
+        let (table, replaces) = (self.target.table(), self.target.replaces());
+        if !self.uncommitted.is_empty() {
+            let Some(snapshot) = table.snapshot(None).await? else { return Ok(()) };
+            let live: HashSet<(Vec<u8>, i32, String)> = Box::pin(live_files(table, &snapshot, LiveRequest::default()))
+                .await?
+                .iter()
+                .map(|planned| &planned.file)
+                .map(|file| (file.partition().to_vec(), file.bucket(), file.name().to_owned()))
+                .collect();
+            if !self.uncommitted.is_subset(&live) {
+                return Ok(());
+            }
+            self.uncommitted.clear();
+        }
+        Box::pin(compact::after_write(table, messages, replaces, &self.context, run.own_files())).await
     }
 
     fn check(&self) -> Result<()> {
@@ -167,11 +204,8 @@ impl TableWriter {
         };
         slot.set(Arc::clone(&run));
         let partitions = context.session_config().target_partitions();
-        let mut plan = LakeWriteExec::plan(Arc::new(source), None, &self.target, &slot, partitions)?;
-        if plan.output_partitioning().partition_count() > 1 {
-            plan = Arc::new(CoalescePartitionsExec::new(plan));
-        }
-        let task = SpawnedTask::spawn(run_plan(plan, context, slot));
+        let plan = LakeWriteExec::plan(Arc::new(source), None, &self.target, &slot, partitions)?;
+        let task = SpawnedTask::spawn(LakeWriteExec::run(plan, context, slot));
         Ok(Round { run, batches: sender, task })
     }
 
@@ -193,23 +227,6 @@ impl TableWriter {
             }
         }
     }
-}
-
-async fn run_plan(
-    plan: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
-    slot: Arc<RunSlot>,
-) -> Result<Vec<CommitMessage>> {
-    let mut output = plan.execute(0, context)?;
-    // The nodes have found their run.
-    slot.clear();
-    let mut messages = Vec::new();
-    while let Some(batch) = output.try_next().await? {
-        for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
-            messages.push(CommitMessage::from_bytes(bytes)?);
-        }
-    }
-    Ok(messages)
 }
 
 /// The batch with the types of `schema`.

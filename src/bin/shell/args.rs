@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use clap::{ArgMatches, Parser};
+use clap::{ArgMatches, Parser, Subcommand};
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 use tidelake::{Error, Result};
+
+use super::maintain::Maintain;
 
 /// The name of the catalog over `--warehouse`.
 const DEFAULT_CATALOG: &str = "lake";
@@ -20,12 +22,16 @@ type Catalog = (String, BTreeMap<String, String>);
 #[derive(Debug, Parser)]
 #[command(name = "tidelake", version, about)]
 pub(crate) struct Args {
+    /// What to do instead of running statements
+    #[command(subcommand)]
+    pub task: Option<Task>,
+
     /// The warehouse of the catalog 'lake': a folder or a URL [default: ./warehouse]
-    #[arg(long, value_name = "DIR|URL")]
+    #[arg(long, global = true, value_name = "DIR|URL")]
     pub warehouse: Option<String>,
 
     /// One more catalog, e.g. archive=warehouse=/mnt/archive,metastore=filesystem
-    #[arg(long, value_name = "NAME=KEY=VALUE,..")]
+    #[arg(long, global = true, value_name = "NAME=KEY=VALUE,..")]
     pub catalog: Vec<String>,
 
     /// The database to start in
@@ -49,16 +55,23 @@ pub(crate) struct Args {
     pub maxrows: Option<MaxRows>,
 
     /// Print rows only: no greeting, counts, times or progress
-    #[arg(short, long)]
+    #[arg(short, long, global = true)]
     pub quiet: bool,
 
     /// Memory for queries, e.g. 512m or 4g [default: no limit]
-    #[arg(short, long, value_name = "SIZE", value_parser = size)]
+    #[arg(short, long, global = true, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
 
     /// Take queries only
     #[arg(long)]
     pub read_only: bool,
+}
+
+/// What the shell does instead of running statements.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Compact, expire and clean tables as their options say
+    Maintain(Maintain),
 }
 
 /// Statements that came with the command line.
@@ -137,7 +150,7 @@ fn catalog(text: &str) -> Result<Catalog> {
 }
 
 /// A number of bytes: `1000`, `64k`, `512mb`, `4G`.
-fn size(text: &str) -> std::result::Result<usize, String> {
+pub(super) fn size(text: &str) -> std::result::Result<usize, String> {
     let lower = text.to_ascii_lowercase();
     let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &lower[digits.len()..] {

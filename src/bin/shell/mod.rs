@@ -1,13 +1,15 @@
 //! From arguments to an exit status.
 //!
 //! ```text
-//! args -> session -> scripts (-c, -f, standard input): stop at the first error, status 1
+//! args -> session -> maintain: status 1 when anything failed
+//!                 -> scripts (-c, -f, standard input): stop at the first error, status 1
 //!                 -> prompt: an error ends its statement
 //! ```
 
 mod args;
 mod commands;
 mod complete;
+mod maintain;
 mod output;
 mod progress;
 mod prompt;
@@ -24,7 +26,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
 use tidelake::{Error, LakeSession, Result};
 
-use self::args::{Args, Script};
+use self::args::{Args, Script, Task};
 use self::output::Output;
 use self::run::Shell;
 
@@ -50,7 +52,8 @@ pub(crate) fn main() -> ExitCode {
     // A statement that was ended may still compute; nobody waits for it.
     runtime.shutdown_background();
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("Error: {}", run::message(&error));
             ExitCode::FAILURE
@@ -58,22 +61,26 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -> Result<()> {
-    let at_prompt = scripts.is_empty() && std::io::stdin().is_terminal();
+/// Whether all went well, where that is no error.
+fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -> Result<bool> {
+    let at_prompt = scripts.is_empty() && args.task.is_none() && std::io::stdin().is_terminal();
     let session = runtime.block_on(Box::pin(session(args)))?;
+    if let Some(Task::Maintain(maintain)) = &args.task {
+        return runtime.block_on(Box::pin(maintain::run(&session, maintain, args.quiet)));
+    }
     let mut shell = Shell::new(session, Output::new(args, at_prompt));
     if at_prompt {
         if !args.quiet {
             println!("tidelake {}, {}", env!("CARGO_PKG_VERSION"), args.greeting());
         }
-        return prompt::run(&mut shell, runtime);
+        return prompt::run(&mut shell, runtime).map(|()| true);
     }
     let scripts = if scripts.is_empty() { vec![Script::StandardInput] } else { scripts };
     for script in scripts {
         let text = text(&script)?;
         runtime.block_on(Box::pin(shell.script(&text)))?;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn text(script: &Script) -> Result<String> {

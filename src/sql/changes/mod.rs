@@ -16,6 +16,8 @@ mod audit;
 mod bag;
 mod binlog;
 mod diff;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -23,29 +23,51 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
+use super::constants::{as_written, is_constant};
 use super::create::NewlyCreated;
 use super::not_null;
 use super::show::values_of;
 use super::statement::Insert;
 use super::target::LakeTarget;
 use crate::error::{Error, Result};
-use crate::spec::DataType;
+use crate::options::TableOptions;
+use crate::spec::{DataField, DataType};
+use crate::sql::provider::LakeTable;
 use crate::sql::session::found;
+use crate::sql::settings::PaimonSettings;
 use crate::sql::statement::engine_statement;
 use crate::sql::tokens::is_word;
 use crate::sql::words::Constant;
 use crate::sql::{LakeSession, constructors, hints, prepass, tokens, types};
 use crate::table::Table;
 
-/// Where rows go: a table by its three names, the last with its options, and the columns that they give.
+/// Where rows go: a table by its three names with options, and the columns that they give.
+#[derive(Default)]
 struct Destination {
     name: [String; 3],
+    /// Options of the statement, with what travels among them.
+    options: BTreeMap<String, String>,
     columns: Vec<String>,
     overwrite: bool,
     /// Columns of PARTITION with their values: as read, and as a value of the column.
     fixed: Vec<(String, Constant, ScalarValue)>,
     /// The types of the columns that the query gives.
     types: Vec<DataType>,
+    /// Their defaults, as text.
+    defaults: Vec<Option<String>>,
+    /// Whether each row is looked at by itself, so that one that does not fit fails no other.
+    each_row: bool,
+    /// The table with the columns that the statement adds.
+    evolved: Option<LakeTable>,
+}
+
+impl Destination {
+    /// The name by which the engine finds the table with its options.
+    fn reference(&self) -> TableReference {
+        let [catalog, database, table] = self.name.clone();
+        let suffix = if self.options.is_empty() { String::new() } else { hints::encode(&self.options) };
+        TableReference::full(catalog, database, format!("{table}{suffix}"))
+    }
 }
 
 impl LakeSession {
@@ -74,15 +96,26 @@ impl LakeSession {
         let mut query = parsed_query(query.to_vec())?;
         name_items(&mut query);
         let name = [table.catalog_name.clone(), table.database.clone(), table.table.clone()];
-        let (columns, fixed, types) = (Vec::new(), Vec::new(), Vec::new());
-        let destination = Destination { name, columns, overwrite: false, fixed, types };
+        let destination = Destination { name, ..Destination::default() };
         let plan = Box::pin(self.insert_plan(destination, query)).await?;
         let counted = Box::pin(self.context.execute_logical_plan(plan).await?.collect()).await?;
         Ok(self.context.read_batches(counted)?)
     }
 
     async fn destination(&self, insert: &Insert, target: &LakeTarget) -> Result<Destination> {
-        let table = target.open().await?;
+        let mut options: BTreeMap<String, String> = insert.options.iter().cloned().collect();
+        prepass::check_options(&options)?;
+        let mut table = target.open().await?;
+        let settings = self.settings_of(&table, &options)?;
+        let mut evolved = None;
+        if settings.value::<bool>("write.merge-schema")?.unwrap_or(false) {
+            let explicit = settings.value("write.merge-schema.explicit-cast")?.unwrap_or(false);
+            if let Some((with_columns, evolution)) = Box::pin(self.merged_schema(insert, target, explicit)).await? {
+                table = with_columns;
+                evolved = Some(evolution);
+            }
+        }
+        let each_row = settings.value::<String>("write.bad-records")?.is_some_and(|what| what != "fail");
         let names: Vec<String> = table.schema().fields.iter().map(|field| field.name.clone()).collect();
         let column = |ident: &Ident| {
             let exact = names.contains(&ident.value).then(|| ident.value.clone());
@@ -109,47 +142,90 @@ impl LakeSession {
         } else {
             insert.columns.iter().map(column).collect::<Result<_>>()?
         };
+        if let Some(twice) =
+            columns.iter().enumerate().find_map(|(i, name)| columns[..i].contains(name).then_some(name))
+        {
+            return Err(Error::invalid(format!("column {twice} is given twice")));
+        }
         if let Some((name, ..)) = fixed.iter().find(|(name, ..)| columns.contains(name)) {
             return Err(Error::invalid(format!("column {name} is given by PARTITION and by the list of columns")));
         }
         if !insert.partition.is_empty() && columns.is_empty() {
             let given = |name: &String| !open.contains(name) && fixed.iter().all(|(fixed, ..)| fixed != name);
             columns = names.iter().filter(|name| given(name)).chain(&open).cloned().collect();
+        } else if !insert.by_name {
+            // Those that PARTITION leaves open come behind the list.
+            open.retain(|name| !columns.contains(name));
+            columns.append(&mut open);
         }
-        let mut options: BTreeMap<String, String> = insert.options.iter().cloned().collect();
-        prepass::check_options(&options)?;
+        let mut overwritten = BTreeMap::new();
         if insert.overwrite {
-            let overwritten = fixed.iter().map(|(name, constant, _)| (name.clone(), constant.text.clone())).collect();
-            options.extend(hints::static_partition(&overwritten));
+            overwritten = fixed.iter().map(|(name, constant, _)| (name.clone(), constant.text.clone())).collect();
         }
+        let evolved = match evolved {
+            Some(evolution) => {
+                let object = target.object.clone();
+                let caches = target.within.schema.caches();
+                let opened = target.catalog().open_table(target.database(), &object, caches, options.clone()).await?;
+                let opened = opened.with_schema(Arc::clone(table.schema()))?;
+                let evolved = LakeTable::new(opened).with_catalog(Arc::clone(target.catalog()));
+                let evolved = evolved.with_static_partition(overwritten.clone()).with_evolution(Arc::new(evolution));
+                Some(evolved.with_read_only(target.catalog().is_read_only()))
+            }
+            None => None,
+        };
+        options.extend(hints::static_partition(&overwritten));
         let given = if columns.is_empty() { &names } else { &columns };
-        let types = given.iter().filter_map(|name| Some(table.schema().field(name)?.data_type.clone())).collect();
-        let suffix = if options.is_empty() { String::new() } else { hints::encode(&options) };
+        let given: Vec<&DataField> = given.iter().filter_map(|name| table.schema().field(name)).collect();
+        let types = given.iter().map(|field| field.data_type.clone()).collect();
+        let defaults = given.iter().map(|field| field.default_value.clone()).collect();
         let within = &target.within;
-        let name = [within.catalog_name.clone(), within.database.clone(), format!("{}{suffix}", target.object)];
-        Ok(Destination { name, columns, overwrite: insert.overwrite, fixed, types })
+        let name = [within.catalog_name.clone(), within.database.clone(), target.object.to_string()];
+        let overwrite = insert.overwrite;
+        Ok(Destination { name, options, columns, overwrite, fixed, types, defaults, each_row, evolved })
+    }
+
+    /// The options of a table with those of the session and of the statement over them.
+    fn settings_of(&self, table: &Table, options: &BTreeMap<String, String>) -> Result<TableOptions> {
+        let state = self.context.state_ref();
+        let mut dynamic = PaimonSettings::of(state.read().config_options());
+        dynamic.extend(options.clone());
+        TableOptions::new(&table.schema().options, &dynamic)
     }
 
     /// The plan that inserts the rows of a query.
-    async fn insert_plan(&self, to: Destination, mut query: Box<Query>) -> Result<LogicalPlan> {
+    async fn insert_plan(&self, mut to: Destination, mut query: Box<Query>) -> Result<LogicalPlan> {
         let statement = |query| Statement::Statement(Box::new(SqlStatement::Query(query)));
         self.check_change(&statement(query.clone()))?;
         self.refresh_views(&statement(query.clone())).await?;
         let current = self.current();
+        if let Some(rows) = values_mut(&mut query) {
+            rows.iter_mut().for_each(|row| give_defaults(&mut row.content, &to.types, &to.defaults));
+        }
         typed_items(&mut query.body, &to.types);
         let not_null_inside = to.types.iter().any(|data_type| not_null::has_not_null(&data_type.to_arrow()));
-        if let Some(rows) = values_mut(&mut query).filter(|_| !not_null_inside) {
+        let engine_casts = !not_null_inside && !to.each_row && to.evolved.is_none();
+        if let Some(rows) = values_mut(&mut query).filter(|_| engine_casts) {
             for row in rows {
                 for (_, constant, _) in &to.fixed {
                     row.content.push(expression(constant)?);
                 }
             }
-            return Box::pin(self.plan_within(insert_into(to, query)?, &current)).await;
+            let reference = to.reference();
+            // The engine would refuse NULL for a column that is NOT NULL without naming it.
+            hints::add_checked_rows(&mut to.options);
+            let mut plan = Box::pin(self.plan_within(insert_into(to, query)?, &current)).await?;
+            if let LogicalPlan::Dml(insert) = &mut plan {
+                insert.table_name = reference;
+            }
+            return Ok(plan);
         }
         let source = Box::pin(self.plan_within(statement(query), &current)).await?;
-        let [catalog, database, table] = to.name;
-        let reference = TableReference::full(catalog, database, table);
-        let target = provider_as_source(self.context.table_provider(reference.clone()).await?);
+        let reference = to.reference();
+        let target = match to.evolved.take() {
+            Some(evolved) => provider_as_source(Arc::new(evolved)),
+            None => provider_as_source(self.context.table_provider(reference.clone()).await?),
+        };
         let schema = DFSchema::try_from(target.schema())?;
         let given: Vec<&str> = match to.columns.as_slice() {
             [] => {
@@ -168,7 +244,10 @@ impl LakeSession {
         }
         let value =
             |name: &str| match (given.iter().position(|given| *given == name), to.fixed.iter().find(|f| f.0 == name)) {
-                (Some(place), _) => Expr::Column(Column::from(source.schema().qualified_field(place))),
+                (Some(place), _) => {
+                    let column = Expr::Column(Column::from(source.schema().qualified_field(place)));
+                    if is_constant(&source, place) { as_written(column) } else { column }
+                }
                 (None, Some((.., value))) => lit(value.clone()),
                 (None, None) => {
                     target.get_column_default(name).cloned().unwrap_or(Expr::Literal(ScalarValue::Null, None))
@@ -229,10 +308,12 @@ fn expression(constant: &Constant) -> Result<ast::Expr> {
 
 /// The engine's INSERT of rows that are written out.
 fn insert_into(to: Destination, query: Box<Query>) -> Result<Statement> {
-    let part = |part: String| ObjectNamePart::Identifier(Ident::with_quote('"', part));
+    let part = |part: &str| ObjectNamePart::Identifier(Ident::with_quote('"', part));
+    let reference = to.reference();
+    let names = [reference.catalog(), reference.schema(), Some(reference.table())];
     let columns = to.columns.into_iter().chain(to.fixed.into_iter().map(|(name, ..)| name));
     let mut insert = empty_insert()?;
-    insert.table = TableObject::TableName(ObjectName(to.name.into_iter().map(part).collect()));
+    insert.table = TableObject::TableName(ObjectName(names.into_iter().flatten().map(part).collect()));
     insert.columns = columns.map(|column| ObjectName::from(Ident::with_quote('"', column))).collect();
     insert.overwrite = to.overwrite;
     insert.source = Some(query);
@@ -278,6 +359,27 @@ fn name_body(body: &mut SetExpr) {
             }
         }
         _ => {}
+    }
+}
+
+/// Puts the defaults of columns where a row of VALUES says DEFAULT; NULL where there is none.
+fn give_defaults(row: &mut [ast::Expr], types: &[DataType], defaults: &[Option<String>]) {
+    for ((expr, data_type), default) in row.iter_mut().zip(types).zip(defaults) {
+        let says_default = match expr {
+            ast::Expr::Identifier(Ident { value, quote_style: None, .. }) => value.eq_ignore_ascii_case("DEFAULT"),
+            _ => false,
+        };
+        if !says_default {
+            continue;
+        }
+        let value = default.clone().map_or(ast::Value::Null, ast::Value::SingleQuotedString);
+        *expr = ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(ast::Expr::value(value)),
+            data_type: types::carrier_type_of(data_type),
+            array: false,
+            format: None,
+        };
     }
 }
 

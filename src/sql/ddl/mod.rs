@@ -10,9 +10,11 @@
 mod alter;
 mod analyze;
 mod change_type;
+mod constants;
 mod create;
 mod data;
 mod insert;
+mod merge_schema;
 mod not_null;
 mod read;
 mod read_alter;
@@ -36,7 +38,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 pub(crate) use not_null::cast_exactly;
 pub(crate) use read::{partition, read};
 pub(crate) use statement::{Ddl, PartitionSpec};
-pub(crate) use target::{DEFAULT_DATABASE, LakeTarget};
+pub(crate) use target::{DEFAULT_DATABASE, LakeDatabase, LakeTarget};
 pub(crate) use views::Views;
 
 use super::LakeSession;

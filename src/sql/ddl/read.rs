@@ -7,6 +7,7 @@ use super::statement::{AnalyzedColumns, CreateView, Ddl, Insert, Name, Partition
 use super::{read_alter, read_create};
 use crate::error::{Error, Result};
 use crate::sql::rewrite::hint_options;
+use crate::sql::tokens::{is_word, tokenize};
 use crate::sql::words::Words;
 
 /// The parts of a table's name.
@@ -46,23 +47,77 @@ fn statement(words: &mut Words<'_>) -> Result<Option<Ddl>> {
         Ddl::Truncate { table, partition }
     } else if words.take_all(&["ANALYZE", "TABLE"]) {
         analyze(words)?
-    } else if words.sees(&["INSERT"]) {
+    } else if words.sees(&["INSERT"]) || words.sees(&["EXECUTE", "INSERT"]) {
+        // Flink's EXECUTE says nothing more.
+        words.take("EXECUTE");
         Ddl::Insert(Box::new(insert(words)?))
+    } else if words.sees(&["EXECUTE", "STATEMENT", "SET"]) || words.sees(&["BEGIN", "STATEMENT", "SET"]) {
+        return Err(Error::unsupported(
+            "a STATEMENT SET is not supported: INSERT into one table after the other, each is a commit of its own",
+        ));
+    } else if words.sees(&["WITH"]) {
+        match insert_behind_with(words)? {
+            Some(insert) => Ddl::Insert(Box::new(insert)),
+            None => return Ok(None),
+        }
     } else if words.sees(&["EXPLAIN"]) {
         // EXPLAIN ANALYZE INSERT .. is an INSERT of which the plan is shown.
         let mut verb = 1;
-        while ["ANALYZE", "VERBOSE"].iter().any(|word| crate::sql::tokens::is_word(words.peek_at(verb), word)) {
+        while ["ANALYZE", "VERBOSE"].iter().any(|word| is_word(words.peek_at(verb), word)) {
             verb += 1;
         }
-        if !crate::sql::tokens::is_word(words.peek_at(verb), "INSERT") {
-            return Ok(None);
-        }
         let explain = words.rest()[..verb].to_vec();
-        (0..verb).for_each(|_| drop_token(words));
-        Ddl::Insert(Box::new(Insert { explain, ..insert(words)? }))
+        let mut statement = words.clone();
+        (0..verb).for_each(|_| drop_token(&mut statement));
+        let explained = match is_word(statement.peek(), "INSERT") {
+            true => Some(insert(&mut statement)?),
+            false if is_word(statement.peek(), "WITH") => insert_behind_with(&mut statement)?,
+            false => None,
+        };
+        let Some(explained) = explained else { return Ok(None) };
+        *words = statement;
+        Ddl::Insert(Box::new(Insert { explain, ..explained }))
     } else {
         return Ok(None);
     }))
+}
+
+/// `WITH name AS (query), .. INSERT ..`: the INSERT of a query with these common table expressions; `None` for a query.
+fn insert_behind_with(words: &mut Words<'_>) -> Result<Option<Insert>> {
+    let (mut depth, mut behind_expression) = (0_usize, false);
+    let verb = words.rest().iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let found = depth == 0 && behind_expression && is_word(&token.token, "INSERT");
+        behind_expression = token.token == Token::RParen;
+        found
+    });
+    let Some(verb) = verb else { return Ok(None) };
+    let with = words.rest()[..verb].to_vec();
+    (0..verb).for_each(|_| drop_token(words));
+    let mut insert = insert(words)?;
+    insert.query = joined(with, &insert.query);
+    Ok(Some(insert))
+}
+
+/// A query with common table expressions before those that it has itself.
+fn joined(mut with: Vec<TokenWithSpan>, query: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let is =
+        |tokens: &[TokenWithSpan], at: usize, word| tokens.get(at).is_some_and(|token| is_word(&token.token, word));
+    if !is(query, 0, "WITH") {
+        with.extend_from_slice(query);
+        return with;
+    }
+    let recursive = is(query, 1, "RECURSIVE");
+    if recursive && !is(&with, 1, "RECURSIVE") {
+        with.insert(1, query[1].clone());
+    }
+    with.push(TokenWithSpan::wrap(Token::Comma));
+    with.extend_from_slice(&query[1 + usize::from(recursive)..]);
+    with
 }
 
 fn drop_token(words: &mut Words<'_>) {
@@ -124,8 +179,12 @@ pub(super) fn query(words: &mut Words<'_>) -> Result<Vec<TokenWithSpan>> {
     if words.done() {
         return Err(words.unexpected("a query"));
     }
-    let query = words.rest().to_vec();
+    let mut query = words.rest().to_vec();
     (0..query.len()).for_each(|_| drop_token(words));
+    if query.first().is_some_and(|token| is_word(&token.token, "TABLE")) {
+        // `TABLE t` is all of t, which the engine's parser does not read.
+        query.splice(..1, tokenize("SELECT * FROM")?);
+    }
     Ok(query)
 }
 
@@ -213,6 +272,13 @@ fn insert(words: &mut Words<'_>) -> Result<Insert> {
             }
         } else if words.take_all(&["BY", "NAME"]) {
             insert.by_name = true;
+        } else if words.sees(&["REPLACE", "WHERE"])
+            || words.sees(&["REPLACE", "USING"])
+            || words.sees(&["REPLACE", "ON"])
+        {
+            return Err(Error::unsupported(
+                "INSERT .. REPLACE is not supported; DELETE the rows and INSERT the new ones, or INSERT OVERWRITE the partitions",
+            ));
         } else if insert.columns.is_empty() && is_column_list(words) {
             insert.columns = words.list(Words::ident)?;
         } else {

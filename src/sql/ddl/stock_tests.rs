@@ -84,6 +84,11 @@ async fn tables_when_dropped_by_the_engine_then_gone_and_by_nothing_else() {
     stock.fails("CREATE OR REPLACE TABLE t AS SELECT 1 AS a", "not replaced").await;
     stock.fails("CREATE OR REPLACE VIEW t AS SELECT 1 AS a", "not replaced").await;
     assert!(stock.context.deregister_table("t").is_err());
+    let place = stock._folder.path().join("nowhere").to_str().unwrap().to_owned();
+    stock
+        .fails(&format!("CREATE OR REPLACE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{place}'"), "not replaced")
+        .await;
+    assert_eq!(stock.ok("SELECT count(*) FROM t").await, "0");
     stock.fails("DROP TABLE \"t@1\"", "").await;
     stock.fails("CREATE TABLE t (a INT)", "already exists").await;
     assert_eq!(stock.ok("SELECT count(*) FROM t").await, "0");
@@ -125,4 +130,41 @@ async fn external_tables_when_defined_by_the_engine_then_created_as_written() {
     stock.ok("DROP TABLE e").await;
     stock.fails(&sql.replace("'2'", "'3'"), "other columns, keys or options").await;
     stock.fails(&sql.replace("paimon.bucket", "paimon.bukcet"), "bukcet").await;
+}
+
+#[tokio::test]
+async fn versions_when_named_in_a_stock_session_then_read_and_never_ignored() {
+    let stock = Stock::open().await;
+    stock.ok("CREATE SCHEMA db").await;
+    stock.table("t").await;
+    stock.ok("INSERT INTO t VALUES (1)").await;
+    stock.ok("INSERT INTO t VALUES (2), (3)").await;
+    for (sql, rows) in [
+        ("SELECT count(*) FROM t", "3"),
+        ("SELECT count(*) FROM \"t@1\"", "1"),
+        ("SELECT count(*) FROM lake.db.\"t@1\" AS old JOIN t ON old.a = t.a", "1"),
+        ("SELECT count(*) FROM \"t@ts:2999-01-02 03:04:05\"", "3"),
+        ("SELECT count(*) FROM \"t@ts:32503680000000\"", "3"),
+        ("SELECT count(*) FROM \"t$snapshots\"", "2"),
+        ("SELECT sum(record_count) FROM \"t$files@1\"", "1"),
+        ("SELECT count(*) FROM paimon_incremental_query('t', 1, 2)", "2"),
+        ("SELECT count(*) FROM \"t@opts:incremental-between=0,1\"", "1"),
+        ("SELECT rowkind, a FROM \"t$audit_log@opts:incremental-between=0,1\"", "+I      | 1"),
+    ] {
+        assert_eq!(stock.ok(sql).await, rows, "{sql}");
+    }
+    for (name, part) in [
+        ("t@9", "snapshot 9 does not exist (the earliest is 1 of"),
+        ("t@tag:x", "tag x does not exist; the table has no tag"),
+        ("t@ts:1999-01-01", "there was no snapshot at 1999-01-01 00:00:00.000Z yet: the earliest is 1 of"),
+        ("t@ts:noon", "is not a time"),
+        ("t@", "a version is written t@5"),
+        ("t$snapshots@1", "has no versions"),
+        ("t$branch_b", "branch b does not exist"),
+    ] {
+        stock.fails(&format!("SELECT * FROM \"{name}\""), part).await;
+    }
+    stock.ok("SET datafusion.sql_parser.dialect = 'databricks'").await;
+    stock.fails("SELECT * FROM t VERSION AS OF 1", "is not resolved by this session").await;
+    stock.fails("SELECT * FROM t TIMESTAMP AS OF '2999-01-01'", "is not resolved by this session").await;
 }

@@ -74,8 +74,16 @@ impl LakeTarget {
     /// # Errors
     /// As [`Catalog::open_table`].
     pub(crate) async fn open(&self) -> Result<Arc<Table>> {
+        self.open_with(BTreeMap::new()).await
+    }
+
+    /// The same, with options over those of the table.
+    ///
+    /// # Errors
+    /// As [`Catalog::open_table`].
+    pub(crate) async fn open_with(&self, options: BTreeMap<String, String>) -> Result<Arc<Table>> {
         let caches = self.within.schema.caches();
-        self.catalog().open_table(self.database(), &self.object, caches, BTreeMap::new()).await
+        self.catalog().open_table(self.database(), &self.object, caches, options).await
     }
 
     /// An error about this table.

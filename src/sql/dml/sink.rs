@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::spec::Snapshot;
 use crate::spec::types::arrow_schema;
 use crate::sql::travel::TableState;
-use crate::sql::write::{CommitPlan, LakeCommitExec, key_locations, with_strict_casts};
+use crate::sql::write::{CommitPlan, LakeCommitExec, LakeKeysExec, with_strict_casts};
 use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
 
 /// What the rows of the query are.
@@ -118,7 +118,11 @@ impl ChangeSink {
         let partitions = session.config().target_partitions();
         let writes = if has_key {
             let keys = match target.mode() {
-                BucketMode::CrossPartition => Box::pin(key_locations(session, &target)).await?,
+                BucketMode::CrossPartition => {
+                    let parquet = session.default_table_options().parquet.clone();
+                    let keys = LakeKeysExec::new(Arc::clone(&target), Arc::clone(&slot), parquet);
+                    Some(Arc::new(keys) as Arc<dyn ExecutionPlan>)
+                }
                 _ => None,
             };
             let rows = LakeKeyChangesExec::new(input, Arc::clone(&target), Arc::clone(&slot), Arc::clone(shape));

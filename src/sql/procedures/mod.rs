@@ -12,9 +12,16 @@
 mod alter_column_default_value;
 mod branches;
 mod call;
+mod cleaning;
+mod compact;
+mod compact_append;
 mod consumers;
+mod expire;
 mod known;
+mod partition_upkeep;
+mod partitions;
 mod registry;
+mod repair;
 mod rollback;
 mod tags;
 mod values;
@@ -42,6 +49,8 @@ pub(crate) enum Kind {
     Table,
     /// Text.
     Text,
+    /// One text or more, as the last of the arguments. With semicolons between they are one text.
+    Texts,
     /// A whole number.
     Number,
     /// True or false.
@@ -57,6 +66,7 @@ impl Kind {
         match self {
             Self::Table => "table",
             Self::Text => "text",
+            Self::Texts => "texts",
             Self::Number => "number",
             Self::Flag => "true or false",
             Self::Time => "time",
@@ -144,7 +154,7 @@ impl LakeSession {
 /// What a call would do, as EXPLAIN shows plans.
 fn explained(procedure: &dyn Procedure, values: &Values<'_>) -> Result<RecordBatch> {
     let plan = format!("Call: sys.{}\n{values}", procedure.name());
-    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan])])
+    text_columns(&[("plan_type", vec!["procedure".to_owned()]), ("plan", vec![plan.trim_end().to_owned()])])
 }
 
 fn text_columns(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch> {

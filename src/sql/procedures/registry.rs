@@ -1,7 +1,10 @@
 //! Which procedures there are.
 
 use super::known::UNBUILT;
-use super::{Procedure, alter_column_default_value, branches, consumers, rollback, tags};
+use super::{
+    Procedure, alter_column_default_value, branches, cleaning, compact, consumers, expire, partition_upkeep, repair,
+    rollback, tags,
+};
 use crate::error::{Error, Result};
 use crate::options::nearest_of;
 
@@ -9,18 +12,30 @@ use crate::options::nearest_of;
 pub(super) const ALL: &[&dyn Procedure] = &[
     &alter_column_default_value::AlterColumnDefaultValue,
     &consumers::ClearConsumers,
+    &compact::Compact,
+    &cleaning::CompactManifest,
     &branches::CreateBranch,
     &tags::CreateTag,
     &tags::CreateTagFromTimestamp,
     &tags::CreateTagFromWatermark,
     &branches::DeleteBranch,
     &tags::DeleteTag,
+    &partition_upkeep::DropPartition,
+    &expire::ExpireChangelogs,
+    &partition_upkeep::ExpirePartitions,
+    &expire::ExpireSnapshots,
     &tags::ExpireTags,
     &branches::FastForward,
+    &partition_upkeep::MarkPartitionDone,
+    &cleaning::RemoveOrphanFiles,
+    &repair::RemoveUnexistingFiles,
     &branches::RenameBranch,
     &tags::RenameTag,
+    &repair::RepairEarliestSnapshot,
     &tags::ReplaceTag,
+    &repair::Rescale,
     &consumers::ResetConsumer,
+    &repair::RewriteFileIndex,
     &rollback::Rollback,
     &rollback::RollbackTo,
     &rollback::RollbackToAsLatest,

@@ -44,6 +44,13 @@ impl<'a> Values<'a> {
         for (place, given) in call.arguments.iter().enumerate() {
             let index = match &given.name {
                 None if place < arguments.len() => place,
+                None if arguments.last().is_some_and(|last| last.kind == Kind::Texts) => {
+                    // One more of the last argument.
+                    let last = &mut values[arguments.len() - 1].1;
+                    let text = [last.take(), given.value.clone()];
+                    *last = Some(text.into_iter().flatten().collect::<Vec<_>>().join(";"));
+                    continue;
+                }
                 None => return Err(wrong(format!("it takes {} arguments, not {}", arguments.len(), place + 1))),
                 Some(name) => match arguments.iter().position(|argument| is_called(argument, name)) {
                     Some(index) => index,
@@ -190,7 +197,7 @@ fn is_called(argument: &Argument, name: &str) -> bool {
 fn fits(kind: Kind, text: &str) -> bool {
     match kind {
         Kind::Table => !text.trim().is_empty(),
-        Kind::Text => true,
+        Kind::Text | Kind::Texts => true,
         Kind::Number => text.trim().parse::<i64>().is_ok(),
         Kind::Flag => parse_bool(text).is_some(),
         Kind::Time => zone::millis(text, "UTC").is_ok(),

@@ -89,7 +89,8 @@ impl RowSource for FileRows {
             let files = match &self.snapshot {
                 None => Vec::new(),
                 Some(snapshot) => {
-                    let request = LiveRequest { partitions: partition_filter(&self.table, &wanted), deletions: false };
+                    let request =
+                        LiveRequest { partitions: partition_filter(&self.table, &wanted), ..LiveRequest::default() };
                     let files = Box::pin(live_files(&self.table, snapshot, request)).await;
                     files.map_err(|error| self.table.at(error))?
                 }

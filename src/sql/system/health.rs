@@ -74,3 +74,59 @@ pub(super) fn value(found: &[Finding], column: &str) -> Result<ArrayRef> {
         other => return Err(unknown_column(other)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs::{self, File};
+    use std::path::Path;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::sql::{LakeCatalog, LakeSession};
+    use crate::store::Caches;
+    use crate::table::ObjectName;
+
+    async fn run(session: &LakeSession, sql: &str) {
+        session.sql(sql).await.unwrap().collect().await.unwrap();
+    }
+
+    /// How many orphans are found of a table whose files are all as old as can be.
+    async fn orphans(session: &LakeSession, folder: &Path) -> Option<f64> {
+        for file in fs::read_dir(folder.join("bucket-0")).unwrap() {
+            let file = File::options().write(true).open(file.unwrap().path()).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        }
+        let catalog = session.context().catalog("lake").unwrap();
+        let catalog = catalog.downcast_ref::<LakeCatalog>().unwrap().catalog();
+        let name: ObjectName = "t".parse().unwrap();
+        let table = catalog.open_table("default", &name, &Arc::new(Caches::default()), BTreeMap::new()).await.unwrap();
+        let now = chrono::Utc::now().timestamp_millis();
+        let found = table_health(&table, &Clock { now, instant: &|millis| millis }).await.unwrap();
+        found.iter().find(|finding| finding.check == "orphan_files").unwrap().figure
+    }
+
+    #[tokio::test]
+    async fn table_health_when_files_belong_to_no_state_then_orphans() {
+        let warehouse = tempfile::tempdir().unwrap();
+        let session = LakeSession::builder().warehouse(warehouse.path().to_str().unwrap()).build().await.unwrap();
+        for sql in [
+            "CREATE TABLE t (id INT NOT NULL, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'write-only' = 'true')",
+            "INSERT INTO t VALUES (1)",
+            "CALL sys.create_tag('t', 'kept', 1)",
+            "INSERT OVERWRITE t VALUES (2)",
+        ] {
+            run(&session, sql).await;
+        }
+        let folder = warehouse.path().join("default.db/t");
+        assert_eq!(orphans(&session, &folder).await, Some(0.0));
+        fs::write(folder.join("bucket-0/data-stray-0.parquet"), "x").unwrap();
+        assert_eq!(orphans(&session, &folder).await, Some(1.0));
+        // The first state has expired; a tag keeps its file, and then nothing does.
+        fs::remove_file(folder.join("snapshot/snapshot-1")).unwrap();
+        fs::write(folder.join("snapshot/EARLIEST"), "2").unwrap();
+        assert_eq!(orphans(&session, &folder).await, Some(1.0));
+        run(&session, "CALL sys.delete_tag('t', 'kept')").await;
+        assert_eq!(orphans(&session, &folder).await, Some(2.0));
+    }
+}

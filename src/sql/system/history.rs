@@ -100,7 +100,16 @@ impl RowSource for SnapshotRows {
     fn rows(self: Arc<Self>, wanted: Wanted) -> RowStream {
         let snapshots = self.table.snapshots();
         futures::stream::once(async move {
-            let ids = kept_ids(snapshots.ids().await?, "snapshot_id", &wanted)?;
+            // The engine asks for a number of rows only where no condition has to be checked above.
+            let ids = match wanted.limit {
+                Some(limit) if limit <= FIRST_BATCH => snapshots.first_ids(limit).await?,
+                _ => snapshots.ids().await?,
+            };
+            let ids = kept_ids(ids, "snapshot_id", &wanted)?;
+            if wanted.asks_only("snapshot_id") {
+                let batch = wanted.batch(ids.len(), |_| Ok(Arc::new(Int64Array::from(ids.clone()))));
+                return Ok(futures::stream::iter([batch]).boxed());
+            }
             let load = move |id| {
                 let snapshots = snapshots.clone();
                 async move { snapshots.find(id).await }

@@ -72,8 +72,11 @@ impl PartitionRows {
         let files = match &self.snapshot {
             None => Vec::new(),
             Some(snapshot) => {
-                let request =
-                    LiveRequest { partitions: partition_filter(&self.table, wanted), deletions: !self.buckets };
+                let request = LiveRequest {
+                    partitions: partition_filter(&self.table, wanted),
+                    deletions: !self.buckets,
+                    postponed: false,
+                };
                 Box::pin(live_files(&self.table, snapshot, request)).await.map_err(|error| self.table.at(error))?
             }
         };

@@ -97,6 +97,12 @@ impl Wanted {
         })
     }
 
+    /// Whether no other column than `column` is wanted or looked at by a condition.
+    pub(crate) fn asks_only(&self, column: &str) -> bool {
+        self.columns.iter().all(|wanted| wanted == column)
+            && self.filters.iter().flat_map(collect_columns).all(|found| found.name() == column)
+    }
+
     /// A batch of `rows` rows; `column` makes the columns that are wanted, by name.
     ///
     /// # Errors

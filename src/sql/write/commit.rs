@@ -1,11 +1,10 @@
-//! The node at the top of every statement that changes a table: it begins the run, gathers the messages of the writers and
-//! commits them, once.
+//! The node at the top of every statement that changes a table: it has its [`Statement`] run and answers the number of rows.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch, UInt64Array};
-use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef, UInt64Type};
+use arrow::array::{RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -15,14 +14,17 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 
-use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
+use super::dead_letters::DeadLetters;
+use super::evolution::Evolution;
+use super::statement::Statement;
+use crate::commit::{Operation, OverwriteScope};
 use crate::error::Error;
-use crate::maintain::automatic_tags;
+use crate::maintain::upkeep::{self, Committed};
 use crate::sql::zone;
 use crate::table::Table;
-use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget};
+use crate::write::{RunSlot, WriteTarget};
 
 /// What a statement commits as.
 #[derive(Clone, Debug)]
@@ -33,13 +35,24 @@ pub(crate) struct CommitPlan {
     pub operation: Operation,
     /// What is replaced; `None`: rows are added or changed.
     pub overwrite: Option<OverwriteScope>,
+    /// What becomes of the table's columns before rows are added to it.
+    pub evolution: Option<Arc<Evolution>>,
+    /// Where rows go that do not fit the table; `None`: they fail the statement.
+    pub dead_letters: Option<Arc<DeadLetters>>,
     /// The snapshot whose rows are changed, 0 for a table that had none; the answer is then how many were.
     pub read_rows: Option<i64>,
 }
 
 impl Default for CommitPlan {
     fn default() -> Self {
-        Self { identifier: None, operation: Operation::Write, overwrite: None, read_rows: None }
+        Self {
+            identifier: None,
+            operation: Operation::Write,
+            overwrite: None,
+            evolution: None,
+            dead_letters: None,
+            read_rows: None,
+        }
     }
 }
 
@@ -138,72 +151,22 @@ impl ExecutionPlan for LakeCommitExec {
         if partition != 0 {
             return internal_err!("a commit has one partition, not {}", partition + 1);
         }
-        // The nodes below find the run when they are executed, so it begins first.
-        let run = self.slot.start(&self.target, Arc::clone(&context))?;
         let zone = context.session_config().options().execution.time_zone.clone();
-        let ends = RunEnds(Arc::clone(&self.slot));
-        let input = self.input.execute(0, context)?;
-        let commit = Arc::clone(&self.commit);
+        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
+        let statement = Statement { input: Arc::clone(&self.input), target, slot, plan: Arc::clone(&self.commit) };
         let counted = futures::stream::once(async move {
-            let _ends = ends;
-            let written = match gather(input).await {
-                Ok((messages, rows)) => Box::pin(commit_all(&run, &commit, messages)).await.map(|()| rows),
-                Err(error) => Err(error),
-            };
-            if written.is_err() {
-                run.own_files().remove().await;
-            }
-            let written = written?;
-            let count = if commit.read_rows.is_some() { run.changes().rows() } else { written };
-            let count = UInt64Array::from(vec![count]);
-            Box::pin(upkeep(run.target().table(), zone.as_deref().unwrap_or("UTC"))).await;
+            let written = Box::pin(statement.run(&context)).await?;
+            let count = UInt64Array::from(vec![written.rows]);
+            Box::pin(due(statement.target.table(), zone.as_deref().unwrap_or("UTC"), &written.partitions)).await;
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
     }
 }
 
-/// Ends the run of a slot: a statement that is dropped half-way lets go of its files.
-struct RunEnds(Arc<RunSlot>);
-
-impl Drop for RunEnds {
-    fn drop(&mut self) {
-        self.0.clear();
-    }
-}
-
-async fn gather(mut input: SendableRecordBatchStream) -> Result<(Vec<CommitMessage>, u64)> {
-    let (mut messages, mut rows) = (Vec::new(), 0);
-    while let Some(batch) = input.try_next().await? {
-        rows += batch.column(1).as_primitive::<UInt64Type>().values().iter().sum::<u64>();
-        for bytes in batch.column(0).as_binary::<i32>().iter().flatten() {
-            messages.push(CommitMessage::from_bytes(bytes)?);
-        }
-    }
-    Ok((messages, rows))
-}
-
-async fn commit_all(run: &WriteRun, plan: &CommitPlan, messages: Vec<CommitMessage>) -> Result<()> {
-    let commit = TableCommit::new(Arc::clone(run.target().table()), run.target().user())?;
-    let mut commit = commit.owning(Arc::clone(run.own_files()));
-    if let Some(read) = plan.read_rows {
-        commit = commit.changed_rows_of(read);
-    }
-    let mut committable = match plan.identifier {
-        Some(identifier) => Committable::new(identifier, messages),
-        None => Committable::batch(messages),
-    };
-    committable.operation = Some(plan.operation);
-    let committed = match &plan.overwrite {
-        None => Box::pin(commit.commit(committable)).await,
-        Some(scope) => Box::pin(commit.overwrite(scope, committable)).await,
-    };
-    committed?;
-    Ok(())
-}
-
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
-async fn upkeep(table: &Table, session: &str) {
+async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) {
     let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(session));
-    let _ = automatic_tags::after_commit(table, chrono::Utc::now(), &clock).await;
+    let committed = Committed { at_end: true, partitions: written };
+    let _ = Box::pin(upkeep::after_commit(table, chrono::Utc::now(), &clock, committed)).await;
 }

@@ -9,11 +9,16 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::commit::{CommitPlan, LakeCommitExec};
-use super::key_locations::key_locations;
+use super::dead_letters::DeadLetters;
+use super::evolution::Evolution;
+use super::key_locations::LakeKeysExec;
+use super::screen::screened;
 use super::strict::with_strict_casts;
+use crate::catalog::Catalog;
 use crate::commit::{Operation, OverwriteScope, PartitionSpec, TableCommit};
 use crate::error::{Error, Result};
 use crate::options::TableOptions;
+use crate::sql::settings::PaimonSettings;
 use crate::table::Table;
 use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
 
@@ -27,6 +32,10 @@ pub(crate) struct Insert<'a> {
     pub partition: &'a BTreeMap<String, Option<String>>,
     /// INSERT INTO or OVERWRITE.
     pub op: InsertOp,
+    /// The catalog that the table is of.
+    pub catalog: Option<&'a Arc<dyn Catalog>>,
+    /// What the statement adds to the table's columns.
+    pub evolution: Option<&'a Arc<Evolution>>,
 }
 
 impl Insert<'_> {
@@ -34,11 +43,7 @@ impl Insert<'_> {
     ///
     /// # Errors
     /// Unsupported for tables and statements that can't be, invalid for a partition that is none of the table.
-    pub(crate) async fn plan(
-        &self,
-        state: &dyn Session,
-        input: Arc<dyn ExecutionPlan>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn plan(&self, state: &dyn Session, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let table = self.table;
         let overwrite = match self.op {
             InsertOp::Append => None,
@@ -50,19 +55,45 @@ impl Insert<'_> {
                 )));
             }
         };
-        let user = TableCommit::new_user(table)?;
+        let replay = PaimonSettings::replay(state.config_options())?;
+        let (user, identifier) = match replay {
+            Some(replay) => (replay.user, Some(replay.identifier)),
+            None => (TableCommit::new_user(table)?, None),
+        };
         let target = WriteTarget::try_new(Arc::clone(table), overwrite.is_some(), false, &user)?;
         let slot = Arc::new(RunSlot::default());
-        let input = with_strict_casts(input, target.table_schema())?;
+        let dead_letters = self.dead_letters(&user)?;
+        let input = match &dead_letters {
+            Some(letters) => screened(input, &target, letters, identifier)?,
+            None => with_strict_casts(input, target.table_schema())?,
+        };
         let partitions = state.config().target_partitions();
         let keys = match target.mode() {
-            BucketMode::CrossPartition if !target.replaces() => Box::pin(key_locations(state, &target)).await?,
+            BucketMode::CrossPartition if !target.replaces() => {
+                let parquet = state.default_table_options().parquet.clone();
+                let keys = LakeKeysExec::new(Arc::clone(&target), Arc::clone(&slot), parquet);
+                Some(Arc::new(keys) as Arc<dyn ExecutionPlan>)
+            }
             _ => None,
         };
         let writes = LakeWriteExec::plan(input, keys, &target, &slot, partitions)?;
         let operation = if overwrite.is_some() { Operation::Overwrite } else { Operation::Write };
-        let commit = Arc::new(CommitPlan { operation, overwrite, ..CommitPlan::default() });
+        let evolution = self.evolution.map(Arc::clone);
+        let commit = Arc::new(CommitPlan { identifier, operation, overwrite, evolution, dead_letters, read_rows: None });
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, commit)))
+    }
+
+    /// Where rows go that do not fit, as `write.bad-records` says; `None` when they fail the statement.
+    fn dead_letters(&self, user: &str) -> Result<Option<Arc<DeadLetters>>> {
+        let wanted: Option<String> = self.options.value("write.bad-records")?;
+        let Some(name) = wanted.as_deref().and_then(|text| text.strip_prefix("table:")) else { return Ok(None) };
+        let at = |error: Error| self.table.at(error.with("option", "write.bad-records"));
+        let catalog = self.catalog.ok_or_else(|| {
+            at(Error::unsupported(
+                "a table outside of a catalog has no other table for rows that do not fit; set 'fail'",
+            ))
+        })?;
+        DeadLetters::new(catalog, self.table, name.trim(), user).map(|letters| Some(Arc::new(letters))).map_err(at)
     }
 
     /// What an INSERT OVERWRITE replaces (`spec/metadata.md 7.2`).

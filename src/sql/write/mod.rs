@@ -1,11 +1,16 @@
 //! INSERT: the engine's input becomes the nodes that write (`write::LakeWriteExec`) and one that commits.
 
 mod commit;
+mod dead_letters;
+mod evolution;
 mod insert;
 mod key_locations;
+mod screen;
+mod statement;
 mod strict;
 
 pub(crate) use commit::{CommitPlan, LakeCommitExec};
+pub(crate) use evolution::Evolution;
 pub(crate) use insert::Insert;
-pub(crate) use key_locations::key_locations;
+pub(crate) use key_locations::LakeKeysExec;
 pub(crate) use strict::with_strict_casts;

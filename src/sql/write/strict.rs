@@ -72,10 +72,19 @@ impl fmt::Display for StrictCast {
     }
 }
 
+pub(super) fn strict() -> CastOptions<'static> {
+    CastOptions { safe: false, ..CastOptions::default() }
+}
+
+/// Says which value does not fit its column.
+pub(super) fn no_value(column: &str, values: &ArrayRef, row: usize, to: &ArrowType) -> String {
+    let text = array_value_to_string(values, row).unwrap_or_default();
+    format!("column {column}: '{text}' is no {to}")
+}
+
 impl StrictCast {
     fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
-        match cast_with_options(values, &self.to, &strict) {
+        match cast_with_options(values, &self.to, &strict()) {
             Ok(cast) => Ok(cast),
             Err(error) => Err(self.name(values, error).into()),
         }
@@ -83,13 +92,11 @@ impl StrictCast {
 
     /// The first value that can't be cast.
     fn name(&self, values: &ArrayRef, error: arrow::error::ArrowError) -> Error {
-        let strict = CastOptions { safe: false, ..CastOptions::default() };
         let (column, to) = (&self.column, &self.to);
         for row in 0..values.len() {
             let value = values.slice(row, 1);
-            if cast_with_options(&value, to, &strict).is_err() {
-                let text = array_value_to_string(values, row).unwrap_or_default();
-                return Error::invalid(format!("column {column}: '{text}' is no {to}")).with_source(error);
+            if cast_with_options(&value, to, &strict()).is_err() {
+                return Error::invalid(no_value(column, values, row, to)).with_source(error);
             }
         }
         Error::invalid(format!("column {column}: a value is no {to}")).with_source(error)

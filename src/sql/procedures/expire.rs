@@ -1,0 +1,140 @@
+//! Procedures that let history expire.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use chrono::Utc;
+
+use super::{Argument, Kind, Procedure, TABLE, Values, numbers};
+use crate::error::{Error, Result};
+use crate::maintain::expire_changelogs::{expire_changelogs, remove_changelogs};
+use crate::maintain::expire_snapshots::expire_snapshots;
+use crate::options::{Keep, UpkeepOptions};
+use crate::sql::zone;
+use crate::table::Table;
+
+const RETAIN_MAX: Argument = Argument::optional("retain_max", Kind::Number);
+const RETAIN_MIN: Argument = Argument::optional("retain_min", Kind::Number);
+const OLDER_THAN: Argument = Argument::optional("older_than", Kind::Time);
+const MAX_DELETES: Argument = Argument::optional("max_deletes", Kind::Number);
+const OPTIONS: Argument = Argument::optional("options", Kind::Text);
+
+/// The options of argument `options`: `key=value` pairs with commas between.
+pub(super) fn options_of(values: &Values<'_>) -> Result<BTreeMap<String, String>> {
+    let Some(text) = values.optional_text("options") else { return Ok(BTreeMap::new()) };
+    let pairs = text.split([',', ';']).filter(|pair| !pair.trim().is_empty());
+    pairs
+        .map(|pair| {
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or_else(|| Error::invalid(format!("argument options takes 'key=value,..', not '{pair}'")))?;
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        })
+        .collect()
+}
+
+/// The table of argument `table`, with the options of argument `options`.
+pub(super) async fn table_with(values: &Values<'_>, options: BTreeMap<String, String>) -> Result<Arc<Table>> {
+    let target = values.target().await?;
+    let caches = target.within.schema.caches();
+    target.catalog().open_table(target.database(), &target.object, caches, options).await
+}
+
+/// What is kept, with what the call says instead.
+fn kept(values: &Values<'_>, keep: Keep, now: i64) -> Result<Keep> {
+    let mut keep = keep;
+    let counted = |name: &str| match values.optional_number(name)? {
+        Some(number) if number < 1 => Err(Error::invalid(format!("argument {name} is {number}; it must be 1 or more"))),
+        number => Ok(number),
+    };
+    if let Some(most) = counted("retain_max")? {
+        keep.most = most;
+    }
+    if let Some(least) = counted("retain_min")? {
+        keep.least = least;
+    }
+    if keep.least > keep.most {
+        return Err(Error::invalid(format!(
+            "at least {} are to be kept, and at most {}; give both retain_min and retain_max",
+            keep.least, keep.most
+        )));
+    }
+    if let Some(text) = values.optional_text("older_than") {
+        let age = now.saturating_sub(zone::millis(text, &values.session().zone())?);
+        keep.time = std::time::Duration::from_millis(u64::try_from(age).unwrap_or(0));
+    }
+    Ok(keep)
+}
+
+fn limit(values: &Values<'_>, limit: i64) -> Result<i64> {
+    match values.optional_number("max_deletes")? {
+        Some(limit) if limit < 1 => {
+            Err(Error::invalid(format!("argument max_deletes is {limit}; it must be 1 or more")))
+        }
+        Some(limit) => Ok(limit),
+        None => Ok(limit),
+    }
+}
+
+/// `expire_snapshots`
+pub(super) struct ExpireSnapshots;
+
+#[async_trait]
+impl Procedure for ExpireSnapshots {
+    fn name(&self) -> &'static str {
+        "expire_snapshots"
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        const { &[TABLE, RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, OPTIONS] }
+    }
+
+    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        let mut given = options_of(values)?;
+        // A call that says how many are kept is not held to what the table says of the other end.
+        for (argument, key) in
+            [("retain_max", "snapshot.num-retained.max"), ("retain_min", "snapshot.num-retained.min")]
+        {
+            if let Some(number) = values.optional_number(argument)? {
+                given.insert(key.to_owned(), number.to_string());
+            }
+        }
+        let table = table_with(values, given).await?;
+        let now = Utc::now().timestamp_millis();
+        let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
+        options.snapshots = kept(values, options.snapshots, now)?;
+        options.limit = limit(values, options.limit)?;
+        let expired = Box::pin(expire_snapshots(&table, &options, now)).await?;
+        numbers(&[("deleted_snapshots_count", i64::try_from(expired.snapshots).unwrap_or(i64::MAX))])
+    }
+}
+
+/// `expire_changelogs`
+pub(super) struct ExpireChangelogs;
+
+#[async_trait]
+impl Procedure for ExpireChangelogs {
+    fn name(&self) -> &'static str {
+        "expire_changelogs"
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        const { &[TABLE, RETAIN_MAX, RETAIN_MIN, OLDER_THAN, MAX_DELETES, Argument::optional("delete_all", Kind::Flag)] }
+    }
+
+    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        let table = values.table().await?;
+        let expired = if values.flag("delete_all") {
+            Box::pin(remove_changelogs(&table)).await?
+        } else {
+            let now = Utc::now().timestamp_millis();
+            let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
+            options.changelogs = kept(values, options.changelogs, now)?;
+            options.limit = limit(values, options.limit)?;
+            Box::pin(expire_changelogs(&table, &options, now)).await?
+        };
+        numbers(&[("deleted_changelogs_count", i64::try_from(expired.snapshots).unwrap_or(i64::MAX))])
+    }
+}

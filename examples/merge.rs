@@ -27,7 +27,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Any session of the engine will do.
     let context = SessionContext::new();
     register(&context, "lake", &BTreeMap::from([("warehouse".to_owned(), warehouse.clone())])).await?;
-    let deliveries = context.sql("SELECT * FROM (VALUES ('bolt', 5), ('cog', -30), ('gear', 7)) AS v(item, pieces)").await?;
+    let deliveries =
+        context.sql("SELECT * FROM (VALUES ('bolt', 5), ('cog', -30), ('gear', 7)) AS v(item, pieces)").await?;
     let changed = merge(&context, "lake.default.stock")
         .using(deliveries, "d")
         .on(col("stock.item").eq(col("d.item")))

@@ -219,12 +219,13 @@ fn maintain(folder: &Path) -> Result<(), Failed> {
     same("status", ran.status, Some(0))?;
     has(&ran.out, "compaction: 3 files of")?;
     has(&ran.out, "became 1 of")?;
-    has(&ran.out, "snapshots: 3 expired, ")?;
+    // The third is younger: its successor has just come.
+    has(&ran.out, "snapshots: 2 expired, ")?;
     has(&ran.out, "1 tables, 0 failed")?;
     let ran = tidelake(folder, &["maintain", "--no-orphans"], "")?;
     same("status", ran.status, Some(0))?;
     has(&ran.out, "[1/2] default.empty: in order")?;
-    has(&ran.out, "2 tables, 0 failed, 0 bytes saved")?;
+    has(&ran.out, "2 tables, 0 failed")?;
     let ran = tidelake(folder, &["-q", "--format", "csv", "-c", "SELECT count(*) AS n FROM t"], "")?;
     same("rows", ran.out.as_str(), "n\n3\n")?;
     let ran = tidelake(folder, &["maintain", "default.nobody"], "")?;

@@ -151,7 +151,7 @@ impl CommitOutcome {
         self.attempts += other.attempts;
         self.manifests_merged += other.manifests_merged;
         self.manifests_written += other.manifests_written;
-        self.compaction_failed = other.compaction_failed.or(self.compaction_failed.take());
+        self.compaction_failed = other.compaction_failed.or_else(|| self.compaction_failed.take());
         self.replayed |= other.replayed;
     }
 }

@@ -160,7 +160,7 @@ pub async fn after_write(
     let mut jobs = Vec::new();
     for (place, message) in messages.iter().enumerate().filter(|(_, message)| is_wanted(message)) {
         let partition: Arc<[u8]> = Arc::from(message.partition.as_slice());
-        let total = message.total_buckets.unwrap_or(table.settings().bucket);
+        let total = message.total_buckets.unwrap_or_else(|| table.settings().bucket);
         let new = unlisted(table, &partition, message.bucket, total, &message.new_files)?;
         let mut bucket = match known.remove(&(Arc::clone(&partition), message.bucket)) {
             Some(bucket) => bucket,

@@ -291,7 +291,7 @@ mod tests {
                 let lake = Lake::new(&options).await;
                 for (id, time) in (1..).zip(&times) {
                     lake.commit(id, *time).await;
-                    if id as usize % each == 0 {
+                    if (id as usize).is_multiple_of(each) {
                         lake.create_due_tags().await;
                     }
                 }

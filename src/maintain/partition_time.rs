@@ -182,9 +182,9 @@ fn lenient(text: &str) -> Option<NaiveDateTime> {
     let mut fields = Fields { year: i32::try_from(year).ok(), month: Some(month), day: Some(day), ..Fields::default() };
     if let Some(time) = time {
         let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
-        match numbers(time, ':')?.as_slice() {
-            &[hour, minute] => (fields.hour, fields.minute) = (hour, minute),
-            &[hour, minute, second] => (fields.hour, fields.minute, fields.second) = (hour, minute, second),
+        match *numbers(time, ':')?.as_slice() {
+            [hour, minute] => (fields.hour, fields.minute) = (hour, minute),
+            [hour, minute, second] => (fields.hour, fields.minute, fields.second) = (hour, minute, second),
             _ => return None,
         }
         if !fraction.is_empty() {

@@ -54,8 +54,8 @@ pub(super) async fn all_entries(table: &Table, metas: &[ManifestMeta]) -> Result
 /// Not found when a list is gone, corrupt when it can't be read, Io when the store failed.
 pub(super) async fn state_manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<ManifestMeta>> {
     let (base, delta) = futures::try_join!(
-        read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        Box::pin(read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size)),
+        Box::pin(read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
     )?;
     Ok(base.iter().chain(delta.iter()).cloned().collect())
 }

@@ -51,7 +51,7 @@ impl UpkeepOptions {
         let flag = |key| Ok::<_, Error>(options.value::<bool>(key)?.unwrap_or(false));
         let snapshots = Keep {
             least: number("snapshot.num-retained.min")?.unwrap_or(10),
-            most: number("snapshot.num-retained.max")?.unwrap_or(i64::from(i32::MAX)),
+            most: number("snapshot.num-retained.max")?.unwrap_or_else(|| i64::from(i32::MAX)),
             time: options.value("snapshot.time-retained")?.unwrap_or(Duration::from_secs(3600)),
         };
         let changelogs = Keep {

@@ -83,9 +83,9 @@ pub async fn all_manifests(table: &Table, snapshot: &Snapshot) -> Result<Vec<Man
         }
     };
     let (base, delta, changelog) = futures::try_join!(
-        read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-        changelog
+        Box::pin(read_manifest_list(table, &snapshot.base_manifest_list, snapshot.base_manifest_list_size)),
+        Box::pin(read_manifest_list(table, &snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)),
+        Box::pin(changelog)
     )?;
     Ok(base.iter().chain(delta.iter()).chain(changelog.iter()).cloned().collect())
 }

@@ -24,7 +24,7 @@ pub(crate) const ALL_COLUMNS: &str = "*";
 
 /// `THEN UPDATE *`, `THEN UPDATE SET *` and `THEN INSERT *` of MERGE, in the parser's words:
 /// `UPDATE SET "*" = "*"` and `INSERT VALUES ("*")`.
-fn merge_stars(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+fn merge_stars(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
     let star = || Token::Word(quoted(ALL_COLUMNS.to_owned()));
     let mut out = Vec::with_capacity(tokens.len());
     let mut i = 0;
@@ -32,13 +32,13 @@ fn merge_stars(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let span = tokens[i].span;
         let update = [&["THEN", "UPDATE", "SET"][..], &["THEN", "UPDATE"]]
             .into_iter()
-            .find(|words| words_at(&tokens, i, words) && *at(&tokens, i + words.len()) == Token::Mul);
+            .find(|words| words_at(tokens, i, words) && *at(tokens, i + words.len()) == Token::Mul);
         let made = match update {
             Some(words) => {
                 i += words.len() + 1;
                 vec![bare("THEN"), bare("UPDATE"), bare("SET"), star(), Token::Eq, star()]
             }
-            None if words_at(&tokens, i, &["THEN", "INSERT"]) && *at(&tokens, i + 2) == Token::Mul => {
+            None if words_at(tokens, i, &["THEN", "INSERT"]) && *at(tokens, i + 2) == Token::Mul => {
                 i += 3;
                 vec![bare("THEN"), bare("INSERT"), bare("VALUES"), Token::LParen, star(), Token::RParen]
             }
@@ -57,7 +57,7 @@ fn merge_stars(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 ///
 /// # Errors
 /// For a hint that stands where no hint can, that is not `OPTIONS` or that cannot be read, and for a wrong version.
-pub(crate) fn rewrite(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+pub(crate) fn rewrite(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
     let tokens = merge_stars(tokens);
     let tokens = table_words_as_names(tokens);
     let tokens = hints(versions(&tokens)?)?;
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     fn rewritten(sql: &str) -> Result<String> {
-        let tokens = rewrite(tokenize(sql)?)?;
+        let tokens = rewrite(&tokenize(sql)?)?;
         Ok(tokens.iter().map(|token| token.token.to_string()).collect::<Vec<_>>().join(" "))
     }
 

@@ -134,8 +134,9 @@ pub(crate) fn parse(statement: Vec<TokenWithSpan>) -> Result<Parsed> {
 ///
 /// # Errors
 /// When the tokens are none.
+#[expect(clippy::needless_pass_by_value, reason = "what is read is of no use to anybody else")]
 pub(crate) fn engine_statement(tokens: Vec<TokenWithSpan>) -> Result<Statement> {
-    let tokens = rewrite(tokens)?;
+    let tokens = rewrite(&tokens)?;
     let mut parser =
         DFParserBuilder::new(tokens).with_dialect(&LakeDialect).build().map_err(|error| wrong_syntax(&error))?;
     let mut statements = parser.parse_statements().map_err(|error| wrong_syntax(&error))?;

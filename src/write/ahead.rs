@@ -14,7 +14,7 @@ use crate::spec::DataFileMeta;
 const BATCHES_AHEAD: usize = 1;
 
 enum Message {
-    Rows(RecordBatch, Int64Array, Int8Array),
+    Rows(Box<(RecordBatch, Int64Array, Int8Array)>),
     /// Without it nothing is completed: a write that was dropped just stops sending.
     Finish,
 }
@@ -31,7 +31,10 @@ impl WriteAhead {
         let task = SpawnedTask::spawn(async move {
             while let Some(message) = received.recv().await {
                 match message {
-                    Message::Rows(rows, sequence, kinds) => writer.write_key_values(&rows, &sequence, &kinds).await?,
+                    Message::Rows(rows) => {
+                        let (rows, sequence, kinds) = *rows;
+                        writer.write_key_values(&rows, &sequence, &kinds).await?;
+                    }
                     Message::Finish => return writer.finish().await,
                 }
             }
@@ -42,7 +45,7 @@ impl WriteAhead {
 
     /// As [`RollingWriter::write_key_values`]; the error may be that of an earlier batch.
     pub async fn write(&mut self, rows: RecordBatch, sequence: Int64Array, kinds: Int8Array) -> Result<()> {
-        self.send(Message::Rows(rows, sequence, kinds)).await
+        self.send(Message::Rows(Box::new((rows, sequence, kinds)))).await
     }
 
     async fn send(&mut self, message: Message) -> Result<()> {

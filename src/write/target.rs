@@ -248,6 +248,9 @@ fn positions(table: &Table, fields: &[&DataField]) -> Vec<usize> {
     fields.iter().filter_map(|field| table.schema().index_of(&field.name)).collect()
 }
 
+/// Keys of each bucket, by partition.
+type KeyCounts = HashMap<Arc<[u8]>, HashMap<i32, u64>>;
+
 /// One run of a write: from its first row to its commit.
 pub struct WriteRun {
     target: Arc<WriteTarget>,
@@ -256,7 +259,7 @@ pub struct WriteRun {
     next_ordinal: AtomicI64,
     assigner: Option<tokio::sync::Mutex<Assigner>>,
     /// Keys of each bucket, by partition: of tables whose keys have no index, once all keys were read.
-    key_counts: Mutex<HashMap<Arc<[u8]>, HashMap<i32, u64>>>,
+    key_counts: Mutex<KeyCounts>,
     hashes: MemoryReservation,
     changes: RowChanges,
     context: Arc<TaskContext>,

@@ -95,8 +95,11 @@ impl Lake {
     }
 }
 
+/// Sees the kind of a row, what was there, and its value.
+type Check<'a> = &'a dyn Fn(&str, (Option<i32>, i32));
+
 /// Applies rows of a kind, a key and a value to `rows`; `check` sees each with what was there.
-fn apply(batches: &[RecordBatch], rows: &mut BTreeMap<i32, i32>, check: &dyn Fn(&str, (Option<i32>, i32))) {
+fn apply(batches: &[RecordBatch], rows: &mut BTreeMap<i32, i32>, check: Check<'_>) {
     let mut adds = Vec::new();
     for batch in batches {
         let column = |name: &str| batch.column_by_name(name).unwrap();

@@ -284,7 +284,7 @@ fn read_when_rows_are_inserted_then_target_and_query_come_apart() {
     let by_name = insert("INSERT INTO t BY NAME SELECT 1 AS a");
     assert!(by_name.by_name && !by_name.overwrite);
     assert_eq!(text(&insert("INSERT INTO t (SELECT a FROM s)").query), "( SELECT a FROM s )");
-    assert_eq!(text(&insert("INSERT INTO t TABLE s").query), "TABLE s");
+    assert_eq!(text(&insert("INSERT INTO t TABLE s").query), "SELECT * FROM s");
     assert_eq!(text(&insert("EXPLAIN ANALYZE VERBOSE INSERT INTO t SELECT 1").explain), "EXPLAIN ANALYZE VERBOSE");
     let constants =
         insert("INSERT INTO t PARTITION (a = NULL, b = -1L, c = DATE '2024-01-31', d = FALSE) SELECT 1").partition;

@@ -32,6 +32,9 @@ const UPDATE_BEFORE: i8 = 1;
 const UPDATE_AFTER: i8 = 2;
 const DELETE: i8 = 3;
 
+/// Tells something of a row by its number.
+type RowTest<'a> = Box<dyn Fn(usize) -> bool + 'a>;
+
 /// Makes rows with kinds.
 #[derive(Debug)]
 pub(crate) struct LakeKeyChangesExec {
@@ -360,7 +363,7 @@ impl KeyChanger {
     }
 
     /// Tells of a row whether it gets into another partition; `None` when none does.
-    fn moved<'a>(&self, old: &'a [ArrayRef], new: &'a [ArrayRef]) -> Result<Option<Box<dyn Fn(usize) -> bool + 'a>>> {
+    fn moved<'a>(&self, old: &'a [ArrayRef], new: &'a [ArrayRef]) -> Result<Option<RowTest<'a>>> {
         if !self.moves || self.partition.is_empty() || old.is_empty() || new.is_empty() {
             return Ok(None);
         }

@@ -215,15 +215,15 @@ impl Target<'_> {
             let deletes = shape.does(Action::Delete);
             for (name, matters) in self.columns.iter().zip(self.old_of_updates) {
                 let value = if deletes || *matters { self.column(name) } else { null() };
-                items.push(item(value, format!("old {name}")));
+                items.push(item(value, &format!("old {name}")));
             }
             return;
         }
         shape.has_place = true;
-        items.extend([FILE_NAME, ROW_INDEX].map(|name| item(self.column(name), name.to_owned())));
+        items.extend([FILE_NAME, ROW_INDEX].map(|name| item(self.column(name), name)));
         if self.row_ids && shape.does(Action::Update) {
             shape.has_ids = true;
-            items.extend([ROW_ID, SEQUENCE_NUMBER].map(|name| item(self.column(name), name.to_owned())));
+            items.extend([ROW_ID, SEQUENCE_NUMBER].map(|name| item(self.column(name), name)));
         }
     }
 
@@ -316,7 +316,7 @@ impl Target<'_> {
             .columns
             .iter()
             .enumerate()
-            .map(|(i, name)| item(values.remove(&i).unwrap_or_else(|| self.column(name)), format!("new {name}")))
+            .map(|(i, name)| item(values.remove(&i).unwrap_or_else(|| self.column(name)), &format!("new {name}")))
             .collect();
         self.identity(&mut select.projection, &mut shape);
         if let Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) = update.from {
@@ -396,7 +396,7 @@ impl Target<'_> {
         shape.has_clause = true;
         shape.may_repeat = true;
         shape.has_new = shape.does(Action::Insert) || shape.does(Action::Update);
-        let mut items = vec![item(clause.clone(), "clause".to_owned())];
+        let mut items = vec![item(clause.clone(), "clause")];
         if shape.has_new {
             for (column, name) in self.columns.iter().enumerate() {
                 let of_column: Vec<(usize, Expr)> = values
@@ -415,7 +415,7 @@ impl Target<'_> {
                     }
                     _ => case(Some(clause.clone()), of_column.into_iter().map(|(at, expr)| (number(at), expr))),
                 };
-                items.push(item(value, format!("new {name}")));
+                items.push(item(value, &format!("new {name}")));
             }
         }
         if shape.does(Action::Update) || shape.does(Action::Delete) {
@@ -591,8 +591,8 @@ fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }
 
-fn item(expr: Expr, alias: String) -> SelectItem {
-    SelectItem::ExprWithAlias { expr, alias: quoted(&alias) }
+fn item(expr: Expr, alias: &str) -> SelectItem {
+    SelectItem::ExprWithAlias { expr, alias: quoted(alias) }
 }
 
 fn number(number: usize) -> Expr {

@@ -79,7 +79,8 @@ impl Insert<'_> {
         let writes = LakeWriteExec::plan(input, keys, &target, &slot, partitions)?;
         let operation = if overwrite.is_some() { Operation::Overwrite } else { Operation::Write };
         let evolution = self.evolution.map(Arc::clone);
-        let commit = Arc::new(CommitPlan { identifier, operation, overwrite, evolution, dead_letters, read_rows: None });
+        let commit =
+            Arc::new(CommitPlan { identifier, operation, overwrite, evolution, dead_letters, read_rows: None });
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, commit)))
     }
 

@@ -248,7 +248,7 @@ fn killed_at_any_time(role: &str) -> Result<(), String> {
         seed ^= seed >> 7;
         seed ^= seed << 17;
         let mut child = lake.child(&json!({ "role": role, "ready": true }))?;
-        let mut said = lines(&mut child)?.into_iter();
+        let mut said = lines(&mut child)?;
         if said.next().as_deref() != Some("ready") {
             return Err("a child did not begin".to_owned());
         }

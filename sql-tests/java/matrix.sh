@@ -8,15 +8,13 @@
 #   TIDELAKE_ORACLE=/path/to/oracle/java/run.sh TIDELAKE_FLINK=/path/to/oracle/flink/run.sh sql-tests/java/matrix.sh
 #
 # TIDELAKE_ORACLE is a program that knows `dump WAREHOUSE DB.TABLE` (rows as JSON lines) and `check WAREHOUSE DB.TABLE` (exit status
-# 1 when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR SCRIPT`. They are looked for beside the project where
-# the variables are not set. TIDELAKE_GROUPS names the groups of fixtures of the third meeting. What can't be run is said.
+# 1 when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR SCRIPT`. TIDELAKE_GROUPS names the groups of fixtures of the third meeting. What can't be run is said.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
-shared=../shared
-oracle=${TIDELAKE_ORACLE:-$shared/oracle/java/run.sh}
-flink=${TIDELAKE_FLINK:-$shared/oracle/flink/run.sh}
-fixtures=${TIDELAKE_FIXTURES:-$shared/fixtures}
+oracle=${TIDELAKE_ORACLE:-}
+flink=${TIDELAKE_FLINK:-}
+fixtures=${TIDELAKE_FIXTURES:-../shared/fixtures}
 groups=${TIDELAKE_GROUPS:-partitions}
 
 missing() { echo "the matrix with Java is not run: $1"; exit 0; }

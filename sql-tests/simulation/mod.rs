@@ -184,7 +184,13 @@ impl Play {
                 _ if role == "reader" => Fate::Lives,
                 0 => Fate::Lives,
                 1 | 2 => Fate::After(Duration::from_millis(dice.below(3000) as u64)),
-                _ => Fate::At(fault::POINTS[dice.below(fault::POINTS.len())], 1 + dice.below(6) as u64),
+                _ => {
+                    let points: Vec<&str> = match role {
+                        "upkeep" => fault::POINTS.into_iter().chain(fault::EXPIRY_POINTS).collect(),
+                        _ => fault::POINTS.to_vec(),
+                    };
+                    Fate::At(points[dice.below(points.len())], 1 + dice.below(6) as u64)
+                }
             };
             let mut task = json!({
                 "suite": "simulation", "role": role, "name": name, "number": number, "kind": self.kind.name,

@@ -17,7 +17,7 @@ use super::scope::Scope;
 use super::source::{Draft, Source};
 use super::{BATCH_IDENTIFIER, CommitOutcome, TableCommit, fault, queue, stamps};
 use crate::error::{Error, ErrorKind, Result};
-use crate::spec::{CommitKind, Snapshot};
+use crate::spec::{CommitKind, DataFile, Snapshot};
 
 /// The version of the snapshots that are written.
 const SNAPSHOT_VERSION: i32 = 3;
@@ -219,8 +219,11 @@ impl TableCommit {
         if let Some((snapshot, replayed)) = self.find_ours(draft, progress, latest.as_deref()).await? {
             return Ok(Prepared::End(Step::Found { snapshot, replayed }));
         }
-        let base = Base::read(&self.table, latest).await?;
+        let mut base = Base::read(&self.table, latest).await?;
         let id = base.id() + 1;
+        if let Source::Without(names) = &draft.source {
+            base.manifests.retain(|meta| !names.contains(&meta.file_name));
+        }
         let mut plan = match self.plan(draft, &base).await? {
             Some(plan) => plan,
             None => return Ok(Prepared::End(Step::Nothing)),
@@ -335,6 +338,14 @@ impl TableCommit {
         match &draft.source {
             Source::Statistics(file) => snapshot.statistics = Some(file.clone()),
             Source::Manifests => properties = base_properties(base),
+            Source::Without(_) => {
+                let live = base.live(&self.table, &Scope::all(self.table.schema())?).await?;
+                let rows: u64 = live.iter().map(DataFile::rows).sum();
+                let before = snapshot.total_record_count;
+                snapshot.total_record_count = i64::try_from(rows).unwrap_or(i64::MAX);
+                snapshot.delta_record_count = snapshot.total_record_count.saturating_sub(before);
+                properties = base_properties(base);
+            }
             Source::Restore(target) => {
                 snapshot.schema_id = target.schema_id;
                 snapshot.index_manifest.clone_from(&target.index_manifest);

@@ -1,13 +1,13 @@
 //! Rows of key tables that a statement changes as it read them: nobody may have written the same keys since, or the newer row
-//! would be lost under the statement's.
+//! would be lost under the statement's. And rows that a statement adds because it did not find them.
 
 use std::collections::HashMap;
 
-use super::TableCommit;
 use super::base::Base;
 use super::changes::Change;
 use super::conflicts::conflict;
 use super::source::Plan;
+use super::{Operation, TableCommit};
 use crate::error::Result;
 use crate::spec::CommitKind;
 use crate::spec::binary_row::KeyComparator;
@@ -24,8 +24,11 @@ impl TableCommit {
     /// # Errors
     /// Conflict when one did.
     pub(super) async fn check_changed_rows(&self, read: i64, plan: &Plan, base: &Base) -> Result<()> {
-        if !self.changes_rows || !self.table.schema().has_primary_key() || read == base.id() {
+        if !self.changes_rows || read == base.id() {
             return Ok(());
+        }
+        if !self.table.schema().has_primary_key() {
+            return self.check_absent(read, plan, base).await;
         }
         let scope = plan.changes.scope(self.table.schema())?;
         let keys = KeyComparator::new(&self.key_types())?;
@@ -69,6 +72,26 @@ impl TableCommit {
                         .with("file", String::from_utf8_lossy(entries.file_name.get(row)).into_owned()));
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether another MERGE since `read` may have added what this one adds because it is not there. A plain INSERT does not ask
+    /// what is there: it is as good as one that comes after this statement.
+    async fn check_absent(&self, read: i64, plan: &Plan, base: &Base) -> Result<()> {
+        if !self.adds_absent || plan.changes.entries.iter().all(Change::deleted) {
+            return Ok(());
+        }
+        for snapshot in self.snapshots_after(read, base).await? {
+            if snapshot.operation.as_deref() == Some(Operation::Merge.name())
+                && snapshot.commit_kind != CommitKind::Compact
+            {
+                return Err(conflict(format!(
+                    "snapshot {} merged rows into the table, and this statement adds those that were not there in snapshot \
+                     {read}; run the statement again",
+                    snapshot.id
+                )));
             }
         }
         Ok(())

@@ -124,6 +124,8 @@ pub(super) struct Changes {
     pub new_indexes: Vec<IndexEntry>,
     /// Index files that go.
     pub dropped_indexes: Vec<IndexEntry>,
+    /// The snapshot in whose files keys were looked up, so that none may have moved to other files since.
+    pub looked_up: Option<i64>,
 }
 
 impl Changes {
@@ -192,6 +194,9 @@ pub(super) fn changes_of(schema: &TableSchema, buckets: i32, committable: &Commi
         add(&mut compact.changelog, &message.compact_changelog_files, false);
         compact.new_indexes.extend_from_slice(&message.compact_new_index_files);
         compact.dropped_indexes.extend_from_slice(&message.compact_deleted_index_files);
+        if let Some(snapshot) = message.compact_looked_up {
+            compact.looked_up = Some(compact.looked_up.map_or(snapshot, |other| other.min(snapshot)));
+        }
     }
     Ok((append, compact))
 }

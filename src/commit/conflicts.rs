@@ -23,7 +23,7 @@ impl TableCommit {
     /// # Errors
     /// Conflict when they do not go together.
     pub(super) async fn check(&self, draft: &Draft<'_>, plan: &Plan, base: &Base) -> Result<()> {
-        if matches!(draft.source, Source::Restore(_) | Source::Statistics(_) | Source::Manifests) {
+        if !matches!(draft.source, Source::Fixed(_) | Source::Replace { .. }) {
             return Ok(());
         }
         Box::pin(self.check_strict(plan, base)).await?;
@@ -32,6 +32,9 @@ impl TableCommit {
             && plan.kind != CommitKind::Compact
         {
             self.check_known_keys(known, plan, base).await?;
+        }
+        if let Some(known) = plan.changes.looked_up {
+            self.check_lookups(known, plan, base).await?;
         }
         check_delta(&plan.changes)?;
         if !matches!(draft.source, Source::Replace { .. }) {
@@ -49,9 +52,7 @@ impl TableCommit {
         let entries = base.entries(&self.table, &scope).await?;
         let found = Found::new(self, &plan.changes, &entries, &scope)?;
         found.check_entries(&plan.changes)?;
-        if self.is_without_buckets() {
-            found.check_vectors(&plan.changes, base)?;
-        }
+        found.check_vectors(&plan.changes, base)?;
         if self.table.schema().has_primary_key() && !self.table.settings().pk_clustering_override {
             found.check_key_ranges(&plan.changes, &scope, &self.key_types())?;
         }

@@ -1,4 +1,4 @@
-//! Labelled points of a commit at which a test can end the process: what is there then must be right, or an orphan.
+//! Labelled points of a commit, and of expiry, at which a test can end the process: what is there then must be right, or an orphan.
 //!
 //! Nothing happens at a point unless a hook was set, which costs one relaxed load.
 
@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The points that a commit passes, in order.
 pub const POINTS: [&str; 6] =
     ["commit-start", "manifests-written", "before-snapshot", "snapshot-created", "hint-written", "commit-done"];
+
+/// The points that expiry of snapshots passes, in order.
+pub const EXPIRY_POINTS: [&str; 3] = ["expiry-start", "snapshots-expired", "earliest-hinted"];
 
 /// What is called at each point, with its name.
 pub type Hook = Box<dyn Fn(&'static str) + Send + Sync>;

@@ -76,6 +76,12 @@ pub(super) async fn merge<'a>(commit: &'a TableCommit, base: &Base, force: bool)
     Ok(Some(Merged { inputs, manifests, files, merged, written }))
 }
 
+/// How many manifests would be written anew if all of them were merged now, besides those of files that were deleted since.
+pub(super) fn mergeable(metas: &[ManifestMeta], options: &CommitOptions) -> usize {
+    let rest: Vec<&ManifestMeta> = metas.iter().filter(|meta| must_change(meta, options)).collect();
+    if rest.len() <= 1 && rest.iter().all(|meta| meta.num_deleted_files == 0) { 0 } else { rest.len() }
+}
+
 /// Whether a manifest is to be rewritten when there is a reason.
 fn must_change(meta: &ManifestMeta, options: &CommitOptions) -> bool {
     meta.num_deleted_files > 0 || size(meta) < options.manifest_target_size

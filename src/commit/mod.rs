@@ -135,6 +135,8 @@ pub struct CommitOutcome {
     pub manifests_written: usize,
     /// Why what was compacted is not committed, although what was added is. It can be compacted again.
     pub compaction_failed: Option<String>,
+    /// Why upkeep that was due after the commit failed, where the committer does that; the next commit tries again.
+    pub upkeep_failed: Option<String>,
     /// The snapshots were made by another committer of the same user, for the same identifier: a process that was given up for
     /// dead, or a repetition at the same time. What this one was to commit is not in the table.
     pub replayed: bool,
@@ -152,6 +154,7 @@ impl CommitOutcome {
         self.manifests_merged += other.manifests_merged;
         self.manifests_written += other.manifests_written;
         self.compaction_failed = other.compaction_failed.or_else(|| self.compaction_failed.take());
+        self.upkeep_failed = other.upkeep_failed.or_else(|| self.upkeep_failed.take());
         self.replayed |= other.replayed;
     }
 }

@@ -36,6 +36,8 @@ pub(super) enum Source {
     Statistics(String),
     /// Nothing changes but how manifests are laid out.
     Manifests,
+    /// These manifests are gone, and what they say with them.
+    Without(HashSet<String>),
     /// The table is again what it was in an older snapshot.
     Restore(Arc<Snapshot>),
 }
@@ -67,7 +69,7 @@ impl TableCommit {
                 plan.changes.entries.extend(changes.entries.iter().cloned());
                 plan.changes.new_indexes.extend(changes.new_indexes.iter().cloned());
             }
-            Source::Statistics(_) | Source::Manifests => return Ok(Some(plan)),
+            Source::Statistics(_) | Source::Manifests | Source::Without(_) => return Ok(Some(plan)),
             Source::Restore(target) => {
                 plan.changes.entries = self.difference(base, target).await?;
                 return Ok(Some(plan));

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::TableCommit;
-use super::base::Base;
+use super::base::{Base, DELETE};
 use super::changes::HASH;
 use super::conflicts::conflict;
 use super::scope::Scope;
@@ -98,6 +98,39 @@ impl TableCommit {
         Err(conflict(
             "another commit brought keys to the same partition, whose buckets are given as keys come; run the statement again",
         ))
+    }
+
+    /// A compaction that looked keys up in higher levels marked their rows there, or took their old values for those that
+    /// changed. Where another compaction brought rows to these levels since, keys may be twice in them, which nobody would see:
+    /// tables with deletion vectors are read without merging.
+    pub(super) async fn check_lookups(&self, known: i64, plan: &Plan, base: &Base) -> Result<()> {
+        if known == base.id() {
+            return Ok(());
+        }
+        let scope = plan.changes.scope(self.table.schema())?;
+        let mut ours: HashSet<(Vec<u8>, i32)> = HashSet::new();
+        for entry in plan.changes.entries.iter().filter(|entry| !entry.deleted()) {
+            ours.insert((scope.key(entry.partition())?, entry.bucket()));
+        }
+        for snapshot in self.snapshots_after(known, base).await? {
+            for entries in self.delta_entries(&snapshot, &scope).await? {
+                let places = entries.partition.values.iter().map(|row| scope.key(row)).collect::<Result<Vec<_>>>()?;
+                let other = (0..entries.len()).find(|row| {
+                    let place = &places[entries.partition.keys[*row] as usize];
+                    entries.kind[*row] != DELETE
+                        && entries.level[*row] > 0
+                        && ours.contains(&(place.clone(), entries.bucket[*row]))
+                });
+                if let Some(row) = other {
+                    return Err(conflict(format!(
+                        "snapshot {} compacted the bucket after its keys were looked up in snapshot {known}; compact again",
+                        snapshot.id
+                    ))
+                    .with("file", String::from_utf8_lossy(entries.file_name.get(row)).into_owned()));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The snapshots after `id` up to the base.

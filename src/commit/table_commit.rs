@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
+use super::base::Base;
 use super::changes::{Changes, changes_of};
+use super::merge::mergeable;
 use super::new_files::{Names, NewFiles};
 use super::scope::{OverwriteScope, PartitionSpec, Scope};
 use super::source::{Draft, Source};
@@ -39,6 +42,8 @@ pub struct TableCommit {
     pub(super) known_keys: Option<i64>,
     /// Whether what is committed changes rows as they were in the snapshot that was read.
     pub(super) changes_rows: bool,
+    /// Whether rows are added because the snapshot that was read did not have them.
+    pub(super) adds_absent: bool,
     /// What the snapshots of a removal say made them.
     pub(super) operation: Option<Operation>,
     /// Strict mode looks at snapshots after this one (`spec/metadata.md 7.6`).
@@ -74,6 +79,7 @@ impl TableCommit {
             read_snapshot: None,
             known_keys: None,
             changes_rows: false,
+            adds_absent: false,
             operation: None,
             safe_snapshot: Mutex::new(options.last_safe_snapshot),
             filtered_at: Mutex::new(None),
@@ -140,6 +146,14 @@ impl TableCommit {
     pub fn changed_rows_of(mut self, snapshot: i64) -> Self {
         self.read_snapshot = Some(snapshot);
         self.changes_rows = true;
+        self
+    }
+
+    /// Rows are added because the snapshot of [`Self::changed_rows_of`] did not have them: in a table without keys, whose rows
+    /// nothing tells apart, another commit since then that did the same is a conflict.
+    #[must_use]
+    pub fn adding_absent(mut self, adds_absent: bool) -> Self {
+        self.adds_absent = adds_absent;
         self
     }
 
@@ -309,6 +323,54 @@ impl TableCommit {
         let nothing = Committable::batch(Vec::new());
         let draft = draft(&nothing, CommitKind::Compact, Source::Manifests, false, true);
         self.finish(Box::pin(self.run(&draft)).await)
+    }
+
+    /// How many manifests [`Self::compact_manifests`] would merge, and how many there are.
+    ///
+    /// # Errors
+    /// Io when the store failed, corrupt when the lists can't be read.
+    pub async fn mergeable_manifests(&self) -> Result<(usize, usize)> {
+        let counted = async {
+            let base = Base::read(&self.table, self.latest(None).await?).await?;
+            Ok((mergeable(&base.manifests, &self.options), base.manifests.len()))
+        };
+        Box::pin(counted).await.map_err(|error| self.table.at(error))
+    }
+
+    /// Takes the manifests out that are not in the store, as a new snapshot (kind OVERWRITE), and gives their names; with
+    /// `dry_run` they are only named. The files that they list are lost to the table, and files that they remove come back.
+    ///
+    /// # Errors
+    /// As [`Self::commit`]; Io also where the store does not say whether a manifest is there.
+    pub async fn remove_missing_manifests(&self, dry_run: bool) -> Result<Vec<String>> {
+        let removed = async {
+            let Some(latest) = self.latest(None).await? else { return Ok((Vec::new(), CommitOutcome::default())) };
+            let base = Base::read(&self.table, Some(latest)).await?;
+            let files = self.table.files();
+            let asks: Vec<_> = base
+                .manifests
+                .iter()
+                .map(|meta| async move {
+                    let path = files.manifest_path(&meta.file_name)?;
+                    // Asked twice: an answer that is wrong for a moment must not lose files.
+                    let is_there = files.exists(&path).await? || files.exists(&path).await?;
+                    Ok::<_, Error>((!is_there).then(|| meta.file_name.clone()))
+                })
+                .collect();
+            let found: Vec<_> = futures::stream::iter(asks).buffered(16).try_collect().await?;
+            let missing: Vec<String> = found.into_iter().flatten().collect();
+            if dry_run || missing.is_empty() {
+                return Ok((missing, CommitOutcome::default()));
+            }
+            let nothing = Committable::batch(Vec::new());
+            let source = Source::Without(missing.iter().cloned().collect());
+            let outcome = Box::pin(self.run(&draft(&nothing, CommitKind::Overwrite, source, false, true))).await?;
+            Ok((missing, outcome))
+        };
+        match Box::pin(removed).await {
+            Ok((missing, outcome)) => self.finish(Ok(outcome)).map(|_| missing),
+            Err(error) => self.finish(Err(error)).map(|_| Vec::new()),
+        }
     }
 
     /// Makes the table what it was in `target`, as a new snapshot (kind OVERWRITE). Its files must still be there.

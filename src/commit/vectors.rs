@@ -1,5 +1,5 @@
-//! Deletion vectors of append tables without buckets: which rows of a file are deleted is part of what the file is
-//! (`spec/metadata.md 7.4` 1).
+//! Deletion vectors: which rows of a file are deleted is part of what the file is (`spec/metadata.md 7.4` 1), in tables with
+//! buckets too: a compaction that does not know of a vector would bring deleted rows back.
 
 use std::collections::{HashMap, HashSet};
 
@@ -32,10 +32,10 @@ impl Found<'_> {
         let mut files: HashMap<&str, bool> = HashMap::new();
         for entry in &changes.entries {
             files.insert(entry.name(), !entry.deleted());
-            if entry.deleted() {
-                check_known(entry.name())?;
-            }
         }
+        // One that only goes to another level keeps its vector, whatever it is by now.
+        let mut gone = changes.entries.iter().filter(|entry| !files[entry.name()]);
+        gone.try_for_each(|entry| check_known(entry.name()))?;
         for range in changes.new_indexes.iter().filter(is_vectors).flat_map(|entry| entry.dv_ranges.iter().flatten()) {
             check_known(&range.data_file)?;
             let file = range.data_file.as_str();

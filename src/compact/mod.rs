@@ -106,7 +106,9 @@ async fn compact_owning(
         buckets = idle_buckets(buckets, idle);
     }
     let jobs = buckets.into_iter().map(|bucket| (bucket.message(), bucket)).collect();
-    let messages = compact_all(rules, jobs, !request.minor).await.map_err(|error| table.at(error))?;
+    let looked_up = rules.looks_up.then_some(snapshot.id);
+    let mut messages = compact_all(rules, jobs, !request.minor).await.map_err(|error| table.at(error))?;
+    messages.iter_mut().for_each(|message| message.compact_looked_up = looked_up);
     commit(table, messages, own).await
 }
 
@@ -148,7 +150,9 @@ pub async fn after_write(
     }
     let rules = Arc::new(rules);
     let mut known: HashMap<(Arc<[u8]>, i32), BucketFiles> = HashMap::new();
-    if !replaces && let Some(snapshot) = table.snapshot(None).await? {
+    let snapshot = if replaces { None } else { table.snapshot(None).await? };
+    let looked_up = (rules.looks_up && !replaces).then(|| snapshot.as_ref().map_or(0, |snapshot| snapshot.id));
+    if let Some(snapshot) = snapshot {
         let touched: HashSet<Vec<u8>> =
             messages.iter().filter(|message| is_wanted(message)).map(|message| message.partition.clone()).collect();
         let predicate: PartitionPredicate =
@@ -176,7 +180,8 @@ pub async fn after_write(
     }
     let full = compacts_fully(table);
     let done = compact_all(rules, jobs, full).await.map_err(|error| table.at(error))?;
-    for (place, message) in places.into_iter().zip(done) {
+    for (place, mut message) in places.into_iter().zip(done) {
+        message.compact_looked_up = looked_up.filter(|_| !message.has_no_compaction());
         messages[place] = message;
     }
     Ok(())

@@ -75,7 +75,10 @@ pub async fn expire_consumers(table: &Table, now: DateTime<Utc>, time: Duration)
 }
 
 /// Which of `texts` fit `pattern` from end to end.
-fn fits(texts: &[String], pattern: &str) -> Result<Vec<bool>> {
+///
+/// # Errors
+/// Invalid when `pattern` is no regular expression.
+pub(crate) fn fits(texts: &[String], pattern: &str) -> Result<Vec<bool>> {
     let array = StringArray::from_iter_values(texts);
     let whole = format!("^(?:{pattern})$");
     let matched: BooleanArray = arrow::compute::regexp_is_match_scalar(&array, &whole, None)

@@ -12,7 +12,7 @@
 //! The snapshot files go first, so that no reader finds a snapshot whose files are going. A process that dies between the two
 //! leaves orphans, which cleaning removes; what can't be read makes less go.
 //!
-//! May import: `error`, `options`, `spec`, `store`, `table`, `plan`.
+//! May import: `error`, `options`, `spec`, `store`, `table`, `plan`, `commit`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use object_store::path::Path;
 
 use super::doomed::{Doomed, DoomedMetadata, Parts, Removed, overwrites_after};
 use super::references::{Branch, Locator, MetadataNames, tagged};
-use crate::error::{Error, Result};
+use crate::commit::fault;
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::{ChangelogProducer, Keep, UpkeepOptions};
 use crate::spec::Snapshot;
 use crate::store::Snapshots;
@@ -163,11 +164,14 @@ async fn expire(table: &Table, options: &UpkeepOptions, span: &Span) -> Result<E
     if outlived {
         keep_changelogs(table, &span.gone).await?;
     }
+    fault::point("expiry-start");
     let snapshots = table.snapshots();
     for snapshot in &span.gone {
         snapshots.delete(snapshot.id).await?;
     }
+    fault::point("snapshots-expired");
     snapshots.hint_earliest(Some(span.first.id)).await?;
+    fault::point("earliest-hinted");
 
     let folders = if options.clean_folders { doomed.folders() } else { BTreeSet::new() };
     let mut expired = finish(table, doomed, protection, &mut locator, &span.gone, parts).await;
@@ -180,7 +184,12 @@ async fn expire(table: &Table, options: &UpkeepOptions, span: &Span) -> Result<E
 async fn keep_changelogs(table: &Table, gone: &[Arc<Snapshot>]) -> Result<()> {
     let (files, changelogs) = (table.files(), table.changelogs());
     for snapshot in gone {
-        let document = files.read(&files.snapshot_path(snapshot.id)).await?;
+        let document = match files.read(&files.snapshot_path(snapshot.id)).await {
+            Ok(document) => document,
+            // Another expiry at the same time let it go, and wrote its changelog before.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
         let path = changelogs.path(snapshot.id);
         // One that an earlier attempt left, or a rollback, is another one's.
         if !files.create(&path, document.clone()).await? && files.read(&path).await? != document {

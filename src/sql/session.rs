@@ -30,6 +30,7 @@ use super::relations::VersionGuard;
 use super::settings::PaimonSettings;
 use super::statement::{self, Command, Like, Parsed, engine_statement};
 use super::types::{FlinkTypePlanner, in_zone};
+use super::warnings::Warnings;
 use super::{case, catalogs, describe, functions, row_ids, tokens, zone};
 use crate::error::{Error, Result};
 
@@ -50,6 +51,7 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
         if extensions.get::<PaimonSettings>().is_none() {
             extensions.insert(PaimonSettings::default());
         }
+        Warnings::install(state.config_mut());
         state.table_factories_mut().insert(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()));
         // Of several catalogs the first one brings it.
         let rule = LakeDmlRule;
@@ -201,6 +203,7 @@ fn state(
     if options.extensions.get::<PaimonSettings>().is_none() {
         options.extensions.insert(PaimonSettings::default());
     }
+    Warnings::install(&mut config);
     let mut builder = SessionStateBuilder::new_with_default_features()
         .with_config(config)
         .with_type_planner(Arc::new(FlinkTypePlanner))

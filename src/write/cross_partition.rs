@@ -278,6 +278,7 @@ impl Locator {
                         *at = None;
                         continue;
                     }
+                    run.changes().count_beside(1);
                 }
                 (None, _) => {}
             }

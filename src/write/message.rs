@@ -39,6 +39,10 @@ pub struct CommitMessage {
     pub compact_new_index_files: Vec<IndexEntry>,
     /// Index files that the compaction made obsolete.
     pub compact_deleted_index_files: Vec<IndexEntry>,
+    /// The snapshot whose files of the bucket the compaction looked keys up in (0 for a table that had none); `None` for one
+    /// that depends on nothing but the files that it read.
+    #[serde(default)]
+    pub compact_looked_up: Option<i64>,
 }
 
 impl CommitMessage {

@@ -20,6 +20,7 @@ const KEY_OVERHEAD: usize = 40;
 #[derive(Debug)]
 pub(crate) struct RowChanges {
     rows: AtomicU64,
+    beside: AtomicU64,
     marks: Mutex<BTreeMap<String, RoaringTreemap>>,
     keys: Mutex<HashSet<Box<[u8]>>>,
     memory: MemoryReservation,
@@ -29,7 +30,13 @@ impl RowChanges {
     /// No notes yet; what they take is taken from `pool`.
     pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
         let memory = MemoryConsumer::new("LakeRowChanges").register(pool);
-        Self { rows: AtomicU64::new(0), marks: Mutex::default(), keys: Mutex::default(), memory }
+        Self {
+            rows: AtomicU64::new(0),
+            beside: AtomicU64::new(0),
+            marks: Mutex::default(),
+            keys: Mutex::default(),
+            memory,
+        }
     }
 
     /// Counts rows that the statement changed.
@@ -40,6 +47,16 @@ impl RowChanges {
     /// How many rows the statement changed.
     pub(crate) fn rows(&self) -> u64 {
         self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Counts rows that are written beside those that were given: what takes a key out of the partition that it leaves.
+    pub(crate) fn count_beside(&self, rows: u64) {
+        self.beside.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// How many rows are written beside those that were given.
+    pub(crate) fn beside(&self) -> u64 {
+        self.beside.load(Ordering::Relaxed)
     }
 
     /// Notes the keys of rows that are changed; for each whether it is the first time.

@@ -41,8 +41,8 @@ impl TableCommitter {
         let left = Box::pin(self.commit.filter_committed(vec![committable])).await?;
         let Some(committable) = left.into_iter().next() else { return Ok(CommitOutcome::default()) };
         let partitions = partitions_of(&committable.messages);
-        let outcome = Box::pin(self.commit.commit(committable)).await?;
-        self.upkeep(Committed { at_end: false, partitions: &partitions }).await;
+        let mut outcome = Box::pin(self.commit.commit(committable)).await?;
+        outcome.upkeep_failed = self.upkeep(Committed { at_end: false, partitions: &partitions }).await;
         Ok(outcome)
     }
 
@@ -52,8 +52,8 @@ impl TableCommitter {
     /// As [`Self::commit`].
     pub async fn commit_batch(&self, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
         let partitions = partitions_of(&messages);
-        let outcome = Box::pin(self.commit.commit(Committable::new(BATCH_IDENTIFIER, messages))).await?;
-        self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
+        let mut outcome = Box::pin(self.commit.commit(Committable::new(BATCH_IDENTIFIER, messages))).await?;
+        outcome.upkeep_failed = self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
         Ok(outcome)
     }
 
@@ -63,19 +63,21 @@ impl TableCommitter {
     /// As [`Self::commit`].
     pub async fn overwrite(&self, scope: &OverwriteScope, messages: Vec<CommitMessage>) -> Result<CommitOutcome> {
         let partitions = partitions_of(&messages);
-        let outcome = Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await?;
-        self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
+        let mut outcome = Box::pin(self.commit.overwrite(scope, Committable::new(BATCH_IDENTIFIER, messages))).await?;
+        outcome.upkeep_failed = self.upkeep(Committed { at_end: true, partitions: &partitions }).await;
         Ok(outcome)
     }
 
-    /// What is due after a commit, by the table's options. The rows are there: what fails here is left to the next commit.
-    async fn upkeep(&self, committed: Committed<'_>) {
+    /// What is due after a commit, by the table's options. The rows are there: what fails here is left to the next commit, and
+    /// why it failed is told.
+    async fn upkeep(&self, committed: Committed<'_>) -> Option<String> {
         let clock = |zone: Option<&str>, instant: DateTime<Utc>| match zone.map(str::parse::<Tz>) {
             None => Ok(instant.naive_utc()),
             Some(Ok(zone)) => Ok(instant.with_timezone(&zone).naive_local()),
             Some(Err(_)) => Err(Error::invalid("an option names no time zone")),
         };
-        let _ = Box::pin(after_commit(self.commit.table(), Utc::now(), &clock, committed)).await;
+        let done = Box::pin(after_commit(self.commit.table(), Utc::now(), &clock, committed)).await;
+        done.err().map(|error| error.to_string())
     }
 
     /// Removes the files of messages that will not be committed.

@@ -79,7 +79,11 @@ impl Shell {
         let reservation = MemoryConsumer::new("tidelake shell").register(task.memory_pool());
         let options = task.session_config().options().format.clone();
         let stream = execute_stream(plan, task)?;
-        output.rows(stream, &options, &reservation, started, || progress.stop()).await
+        let shown = output.rows(stream, &options, &reservation, started, || progress.stop()).await;
+        for warning in self.session.take_warnings() {
+            eprintln!("Warning: {warning}");
+        }
+        shown
     }
 }
 

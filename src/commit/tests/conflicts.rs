@@ -128,6 +128,49 @@ async fn commit_when_rows_of_a_file_were_deleted_meanwhile_then_conflict() {
 }
 
 #[tokio::test]
+async fn compaction_of_a_bucket_when_rows_of_its_files_were_marked_meanwhile_then_conflict() {
+    let options = &[("bucket", "2"), ("deletion-vectors.enabled", "true")];
+    let table = table(&Shape { options, ..KEYED }).await;
+    let (f, g) = (keyed("f", 5, (1, 5)), keyed("g", 0, (3, 9)));
+    commit(&table, compacted(&[], std::slice::from_ref(&f))).await.unwrap();
+    commit(&table, added(std::slice::from_ref(&g))).await.unwrap();
+    let marks = CommitMessage {
+        compact_new_index_files: vec![vectors("v1", &["f"])],
+        ..compacted(&[g], &[keyed("g2", 4, (3, 9))])
+    };
+    commit(&table, marks).await.unwrap();
+    // It does not know of v1.
+    let text = refused(&table, compacted(std::slice::from_ref(&f), &[keyed("h", 5, (1, 5))])).await;
+    assert!(text.contains("file f"), "{text}");
+    // Moved to another level, it keeps its vector.
+    commit(&table, compacted(std::slice::from_ref(&f), &[keyed("f", 3, (1, 5))])).await.unwrap();
+    let known = CommitMessage {
+        compact_deleted_index_files: vec![vectors("v1", &["f"])],
+        ..compacted(&[keyed("f", 3, (1, 5))], &[keyed("h", 5, (1, 5))])
+    };
+    commit(&table, known).await.unwrap();
+    assert_eq!(live(&table).await, ["g2", "h"]);
+}
+
+#[tokio::test]
+async fn compaction_that_looked_keys_up_when_others_moved_keys_then_conflict() {
+    let options = &[("bucket", "2"), ("deletion-vectors.enabled", "true")];
+    let table = table(&Shape { options, ..KEYED }).await;
+    let (f, g) = (keyed("f", 0, (1, 5)), keyed("g", 0, (3, 9)));
+    commit(&table, added(&[f.clone(), g.clone()])).await.unwrap();
+    let looked_up = |message: CommitMessage| CommitMessage { compact_looked_up: Some(1), ..message };
+    commit(&table, looked_up(compacted(&[f], &[keyed("f2", 5, (1, 5))]))).await.unwrap();
+    // The level is another one, so that nothing else shows that the key may be in both.
+    let text = refused(&table, looked_up(compacted(std::slice::from_ref(&g), &[keyed("g2", 4, (3, 9))]))).await;
+    assert!(text.contains("snapshot 2 compacted the bucket"), "{text}");
+    let elsewhere = CommitMessage { bucket: 1, ..looked_up(compacted(&[], &[keyed("i", 4, (3, 9))])) };
+    commit(&table, elsewhere).await.unwrap();
+    let again = CommitMessage { compact_looked_up: Some(3), ..compacted(&[g], &[keyed("g2", 4, (3, 9))]) };
+    commit(&table, again).await.unwrap();
+    assert_eq!(live(&table).await, ["f2", "i", "g2"]);
+}
+
+#[tokio::test]
 async fn hash_index_when_another_came_then_conflict() {
     let table = table(&Shape { keys: &["a"], ..APPEND }).await;
     let with = |name: &str, new: IndexEntry, old: &[IndexEntry]| CommitMessage {

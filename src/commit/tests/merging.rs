@@ -107,6 +107,28 @@ async fn compact_manifests_when_done_then_one_without_deletes_and_nothing_more_t
 }
 
 #[tokio::test]
+async fn remove_missing_manifests_when_one_is_gone_then_the_rest_can_be_read() {
+    let table = table(&APPEND).await;
+    for i in 0..3 {
+        commit(&table, added(&[file(&format!("f{i}"), 4)])).await.unwrap();
+    }
+    assert_eq!(committer(&table).mergeable_manifests().await.unwrap(), (3, 3));
+    assert!(committer(&table).remove_missing_manifests(false).await.unwrap().is_empty());
+    let gone = manifests(&table).await[1].file_name.clone();
+    let path = table.files().manifest_path(&gone).unwrap();
+    assert_eq!(table.files().delete_many(vec![path]).await, 0);
+    // Nothing of it is known by heart.
+    let table = open(table.files().root()).await;
+    assert_eq!(committer(&table).remove_missing_manifests(true).await.unwrap(), [gone.clone()]);
+    assert_eq!(table.snapshot(None).await.unwrap().unwrap().id, 3);
+    assert_eq!(committer(&table).remove_missing_manifests(false).await.unwrap(), [gone]);
+    assert_eq!(live(&table).await, ["f0", "f2"]);
+    let snapshot = table.snapshot(None).await.unwrap().unwrap();
+    assert_eq!((snapshot.id, snapshot.total_record_count, snapshot.delta_record_count), (4, 8, -4));
+    assert_eq!(snapshot.commit_kind, CommitKind::Overwrite);
+}
+
+#[tokio::test]
 async fn merge_when_older_manifests_can_not_match_then_kept() {
     let options = [("manifest.target-file-size", "1 b"), ("manifest.full-compaction-threshold-size", "1 b")];
     let table = table(&Shape { partition: &["a"], options: &[options[0], options[1]], ..APPEND }).await;

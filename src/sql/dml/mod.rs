@@ -16,6 +16,8 @@ pub(crate) mod allowed;
 mod builder;
 mod change;
 mod drop;
+#[cfg(test)]
+mod faults;
 mod key_rows;
 mod marks;
 mod query;

@@ -22,7 +22,7 @@ use super::drop::{LakeDropExec, dropped};
 use super::key_rows::LakeKeyChangesExec;
 use super::marks::{AppendChanges, append_changes};
 use super::retry::{Again, LakeRetryExec};
-use super::shape::ChangeShape;
+use super::shape::{Action, ChangeShape};
 use crate::commit::{Operation, TableCommit};
 use crate::error::Error;
 use crate::spec::Snapshot;
@@ -135,7 +135,12 @@ impl ChangeSink {
             1 => writes,
             _ => Arc::new(CoalescePartitionsExec::new(writes)),
         };
-        let plan = CommitPlan { operation: shape.operation, read_rows: Some(read), ..CommitPlan::default() };
+        let plan = CommitPlan {
+            operation: shape.operation,
+            read_rows: Some(read),
+            adds_absent: shape.does(Action::Insert),
+            ..CommitPlan::default()
+        };
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, Arc::new(plan))))
     }
 }

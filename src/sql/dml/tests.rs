@@ -59,7 +59,7 @@ impl Lake {
     }
 }
 
-fn lines(batches: &[arrow::array::RecordBatch]) -> Vec<String> {
+pub(super) fn lines(batches: &[arrow::array::RecordBatch]) -> Vec<String> {
     let line = |batch: &arrow::array::RecordBatch, row: usize| {
         let cells = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
         cells.collect::<Vec<_>>().join("|")
@@ -198,20 +198,92 @@ async fn statements_when_others_commit_in_between_then_they_are_planned_again() 
     }
 }
 
+/// Runs statements again and again in sessions of their own, all at once; gives how many were done. The others met conflicts.
+async fn at_once(lake: &Lake, sessions: usize, times: usize, sql: &str) -> usize {
+    let run = |_| async {
+        let warehouse = lake.folder.path().to_str().unwrap();
+        let session = LakeSession::builder().warehouse(warehouse).build().await.unwrap();
+        let mut done = 0;
+        for _ in 0..times {
+            let answer = async { session.sql(sql).await?.collect().await.map_err(crate::Error::from) };
+            match answer.await {
+                Ok(_) => done += 1,
+                Err(error) => assert_eq!(error.kind(), crate::ErrorKind::Conflict, "{sql}: {error}"),
+            }
+        }
+        done
+    };
+    let done: usize = futures::future::join_all((0..sessions).map(run)).await.into_iter().sum();
+    assert!(done > 0, "{sql}");
+    done
+}
+
 #[tokio::test]
 async fn statements_when_many_run_at_once_then_no_update_is_lost() {
     let lake = Lake::open().await;
     for (name, columns) in TABLES {
         lake.fill(name, columns).await;
-        let add = |_| async {
-            let sql = format!("UPDATE {name} SET v = v + 1 WHERE k = 1");
-            lake.run(&sql).await.is_ok()
-        };
-        let done = futures::future::join_all((0..4).map(add)).await.into_iter().filter(|done| *done).count();
-        assert!(done > 0);
+        let done = at_once(&lake, 4, 4, &format!("UPDATE {name} SET v = v + 1 WHERE k = 1")).await;
         let expected = format!("{}", 10 + done);
         assert_eq!(lake.run(&format!("SELECT v FROM {name} WHERE k = 1")).await.unwrap(), [expected], "{name}");
         assert_eq!(lake.run(&format!("SELECT count(*) FROM {name}")).await.unwrap(), ["7"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn merge_when_two_sessions_bring_the_same_keys_then_each_is_there_once() {
+    let lake = Lake::open().await;
+    for (name, columns) in TABLES {
+        lake.fill(name, columns).await;
+        let sql = format!(
+            "MERGE INTO {name} USING (SELECT * FROM (VALUES (1), (5), (20), (21)) AS y(k)) AS s ON {name}.k = s.k \
+             WHEN MATCHED THEN UPDATE SET v = {name}.v + 1 WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, 1)"
+        );
+        let done = at_once(&lake, 2, 4, &sql).await;
+        let expected =
+            [format!("1|{}", 10 + done), format!("20|{done}"), format!("21|{done}"), format!("5|{}", 50 + done)];
+        let found = lake.run(&format!("SELECT k, v FROM {name} WHERE k IN (1, 5, 20, 21)")).await.unwrap();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn merge_when_another_added_the_row_in_between_then_it_is_matched() {
+    let lake = Lake::open().await;
+    for (name, columns) in TABLES {
+        lake.fill(name, columns).await;
+        let sql = format!(
+            "MERGE INTO {name} USING (SELECT 30 AS k) AS s ON {name}.k = s.k \
+             WHEN MATCHED THEN UPDATE SET v = {name}.v + 1 WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, 1)"
+        );
+        let slow = lake.session.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+        assert_eq!(lake.run(&sql).await.unwrap(), ["1"], "{name}");
+        let task = lake.session.context().task_ctx();
+        let answer = datafusion::physical_plan::collect(slow, task).await;
+        assert_eq!(lines(&answer.unwrap_or_else(|error| panic!("{name}: {error}"))), ["1"], "{name}");
+        assert_eq!(lake.run(&format!("SELECT v FROM {name} WHERE k = 30")).await.unwrap(), ["2"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn delete_when_the_table_is_compacted_in_between_then_no_row_comes_back() {
+    let lake = Lake::open().await;
+    for (name, columns) in TABLES {
+        for sql in ["DELETE FROM {t} WHERE v = 30", "UPDATE {t} SET v = 31 WHERE v = 30"] {
+            lake.fill(name, columns).await;
+            lake.run(&format!("INSERT INTO {name} VALUES (8, 'h', 8)")).await.unwrap();
+            lake.run(&format!("DELETE FROM {name} WHERE k = 8")).await.unwrap();
+            let sql = sql.replace("{t}", name);
+            let slow = lake.session.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+            let options = "'compaction.min.file-num=2'";
+            lake.run(&format!("CALL sys.compact(`table` => '{name}', options => {options})")).await.unwrap();
+            let task = lake.session.context().task_ctx();
+            let answer = datafusion::physical_plan::collect(slow, task).await;
+            assert_eq!(lines(&answer.unwrap_or_else(|error| panic!("{sql}: {error}"))), ["1"], "{sql}");
+            let left = usize::from(sql.starts_with("UPDATE"));
+            let found = lake.run(&format!("SELECT count(*), count(*) FILTER (WHERE v IN (30, 31)) FROM {name}")).await;
+            assert_eq!(found.unwrap(), [format!("{}|{left}", 6 + left)], "{sql}");
+        }
     }
 }
 

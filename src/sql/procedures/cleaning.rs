@@ -7,8 +7,7 @@ use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use chrono::Utc;
 
-use super::expire::{options_of, table_with};
-use super::{Argument, Kind, Procedure, TABLE, Values, numbers, success};
+use super::{Argument, Kind, Procedure, TABLE, Values, numbers, success, text_column};
 use crate::commit::TableCommit;
 use crate::error::{Error, Result};
 use crate::maintain::orphan_files::{DEFAULT_AGE_MILLIS, OrphanRequest, Orphans, remove_orphan_files};
@@ -27,13 +26,18 @@ impl Procedure for CompactManifest {
     }
 
     fn arguments(&self) -> &'static [Argument] {
-        const { &[TABLE, Argument::optional("options", Kind::Text)] }
+        const { &[TABLE, Argument::optional("options", Kind::Text), Argument::optional("dry_run", Kind::Flag)] }
     }
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
-        let table = table_with(values, options_of(values)?).await?;
+        let table = values.target().await?.open_with(values.options()?).await?;
         let user = TableCommit::new_user(&table)?;
-        Box::pin(TableCommit::new(table, user)?.compact_manifests()).await?;
+        let commit = TableCommit::new(table, user)?;
+        if values.flag("dry_run") {
+            let (merged, all) = commit.mergeable_manifests().await?;
+            return text_column("result", vec![format!("{merged} of {all} manifests would be merged")]);
+        }
+        Box::pin(commit.compact_manifests()).await?;
         success()
     }
 }

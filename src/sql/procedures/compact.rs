@@ -1,17 +1,15 @@
 //! The procedure that compacts a table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 
-use super::{Argument, Kind, Procedure, TABLE, Values, compact_append, partitions, success};
-use crate::commit::PartitionSpec;
-use crate::compact::append::AppendRequest;
+use super::compact_append as append;
+use super::{Argument, Kind, Procedure, TABLE, Values, partitions, success};
+use crate::compact::append::{AppendRequest, compact_append};
 use crate::compact::{self, CompactRequest};
 use crate::error::{Error, Result};
-use crate::plan::live::PartitionPredicate;
-use crate::table::Table;
 
 /// `compact`
 pub(super) struct Compact;
@@ -40,20 +38,13 @@ impl Procedure for Compact {
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
         let given = |name: &str| values.optional_text(name).map(str::trim).filter(|text| !text.is_empty());
-        let options = given("options").map(options).transpose()?.unwrap_or_default();
-        let table = values.target().await?.open_with(options).await?;
-        let minor = match given("compact_strategy").map(str::to_ascii_lowercase).as_deref() {
-            None | Some("full") => false,
-            Some("minor") => true,
-            Some(other) => {
-                return Err(Error::invalid(format!("argument compact_strategy is full or minor, not {other}")));
-            }
-        };
-        let partitions = chosen(values, &table, given("partitions"), given("where"))?;
+        let table = values.target().await?.open_with(values.options()?).await?;
+        let minor = is_minor(values)?;
+        let partitions = partitions::chosen(values, &table)?;
         let buckets = given("buckets").map(buckets).transpose()?;
         if !table.schema().has_primary_key() {
             let request = AppendRequest { partitions, buckets, minor, ..AppendRequest::default() };
-            return compact_append::run(values, &table, request).await;
+            return append::run(values, &table, request).await;
         }
         let sorts = given("order_strategy").is_some_and(|strategy| !strategy.eq_ignore_ascii_case("none"));
         if sorts || given("order_by").is_some() {
@@ -69,31 +60,59 @@ impl Procedure for Compact {
     }
 }
 
-/// The partitions that the arguments choose; `None` for all.
-fn chosen(
-    values: &Values<'_>,
-    table: &Table,
-    named: Option<&str>,
-    condition: Option<&str>,
-) -> Result<Option<PartitionPredicate>> {
-    match (named, condition) {
-        (Some(_), Some(_)) => Err(Error::invalid("partitions and where are both given; give one of them")),
-        (Some(named), None) => PartitionSpec::predicate(table.schema(), &partitions::named(table, named)?).map(Some),
-        (None, Some(condition)) => partitions::satisfying(values.session(), table, condition).map(Some),
-        (None, None) => Ok(None),
+/// `materialize_deletion_vectors`: files with deleted rows are written anew without them.
+pub(super) struct MaterializeDeletionVectors;
+
+#[async_trait]
+impl Procedure for MaterializeDeletionVectors {
+    fn name(&self) -> &'static str {
+        "materialize_deletion_vectors"
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        const {
+            &[
+                TABLE,
+                Argument::optional("partitions", Kind::Text),
+                Argument::optional("options", Kind::Text),
+                Argument::optional("where", Kind::Text),
+            ]
+        }
+    }
+
+    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        let mut options = values.options()?;
+        // No file is too small, and every deleted row is one too many.
+        for key in ["compaction.small-file-ratio", "compaction.delete-ratio-threshold"] {
+            options.entry(key.to_owned()).or_insert_with(|| "0".to_owned());
+        }
+        let table = values.target().await?.open_with(options).await?;
+        if !table.settings().deletion_vectors_enabled {
+            return Err(table.at(Error::invalid("the table has no deletion vectors")));
+        }
+        let partitions = partitions::chosen(values, &table)?;
+        let context = values.session().context().task_ctx();
+        if table.schema().has_primary_key() {
+            let request = CompactRequest { partitions, ..CompactRequest::default() };
+            Box::pin(compact::compact(&table, request, &context)).await?;
+        } else {
+            let request = AppendRequest { partitions, ..AppendRequest::default() };
+            Box::pin(compact_append(&table, &request, &context)).await?;
+        }
+        success()
     }
 }
 
-/// Options as a text: `key=value,key=value`.
-fn options(text: &str) -> Result<BTreeMap<String, String>> {
-    text.split(',')
-        .map(|pair| match pair.split_once('=') {
-            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            None => {
-                Err(Error::invalid(format!("'{pair}' is no option; write key=value, several of them divided by ','")))
-            }
-        })
-        .collect()
+/// Whether argument `compact_strategy` asks only for what is due.
+///
+/// # Errors
+/// Invalid when it is neither full nor minor.
+pub(super) fn is_minor(values: &Values<'_>) -> Result<bool> {
+    match values.optional_text("compact_strategy").map(str::trim).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("" | "full") => Ok(false),
+        Some("minor") => Ok(true),
+        Some(other) => Err(Error::invalid(format!("argument compact_strategy is full or minor, not {other}"))),
+    }
 }
 
 /// Buckets as a text: `0,2,5`.

@@ -1,8 +1,5 @@
 //! Procedures that let history expire.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use chrono::Utc;
@@ -13,34 +10,12 @@ use crate::maintain::expire_changelogs::{expire_changelogs, remove_changelogs};
 use crate::maintain::expire_snapshots::expire_snapshots;
 use crate::options::{Keep, UpkeepOptions};
 use crate::sql::zone;
-use crate::table::Table;
 
 const RETAIN_MAX: Argument = Argument::optional("retain_max", Kind::Number);
 const RETAIN_MIN: Argument = Argument::optional("retain_min", Kind::Number);
 const OLDER_THAN: Argument = Argument::optional("older_than", Kind::Time);
 const MAX_DELETES: Argument = Argument::optional("max_deletes", Kind::Number);
 const OPTIONS: Argument = Argument::optional("options", Kind::Text);
-
-/// The options of argument `options`: `key=value` pairs with commas between.
-pub(super) fn options_of(values: &Values<'_>) -> Result<BTreeMap<String, String>> {
-    let Some(text) = values.optional_text("options") else { return Ok(BTreeMap::new()) };
-    let pairs = text.split([',', ';']).filter(|pair| !pair.trim().is_empty());
-    pairs
-        .map(|pair| {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| Error::invalid(format!("argument options takes 'key=value,..', not '{pair}'")))?;
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
-        })
-        .collect()
-}
-
-/// The table of argument `table`, with the options of argument `options`.
-pub(super) async fn table_with(values: &Values<'_>, options: BTreeMap<String, String>) -> Result<Arc<Table>> {
-    let target = values.target().await?;
-    let caches = target.within.schema.caches();
-    target.catalog().open_table(target.database(), &target.object, caches, options).await
-}
 
 /// What is kept, with what the call says instead.
 fn kept(values: &Values<'_>, keep: Keep, now: i64) -> Result<Keep> {
@@ -92,7 +67,7 @@ impl Procedure for ExpireSnapshots {
     }
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
-        let mut given = options_of(values)?;
+        let mut given = values.options()?;
         // A call that says how many are kept is not held to what the table says of the other end.
         for (argument, key) in
             [("retain_max", "snapshot.num-retained.max"), ("retain_min", "snapshot.num-retained.min")]
@@ -101,7 +76,7 @@ impl Procedure for ExpireSnapshots {
                 given.insert(key.to_owned(), number.to_string());
             }
         }
-        let table = table_with(values, given).await?;
+        let table = values.target().await?.open_with(given).await?;
         let now = Utc::now().timestamp_millis();
         let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
         options.snapshots = kept(values, options.snapshots, now)?;

@@ -1,15 +1,13 @@
 //! Procedures of partitions.
 
-use std::collections::BTreeMap;
-
 use arrow::array::{ArrayRef, RecordBatch};
 use async_trait::async_trait;
 use chrono::Utc;
 use datafusion::common::ScalarValue;
 
-use super::expire::{options_of, table_with};
+use super::partitions::{named, parts};
 use super::{Argument, Kind, Procedure, TABLE, Values, success, text_column};
-use crate::commit::{PartitionSpec, TableCommit};
+use crate::commit::TableCommit;
 use crate::error::{Error, Result};
 use crate::maintain::expire_partitions::{PartitionExpiry, expire_partitions};
 use crate::maintain::mark_done::mark_partitions_done;
@@ -17,52 +15,12 @@ use crate::spec::DataType;
 use crate::spec::binary_row::encode_rows;
 use crate::table::Table;
 
-/// Some partition columns with their values; NULL is `None`.
-type Named = Vec<(String, Option<String>)>;
-
-/// The partitions that a text names: `k=v,k2=v2`, several with semicolons between.
-pub(super) fn partitions_of(table: &Table, text: &str) -> Result<Vec<Named>> {
-    let default_name = &table.settings().partition_default_name;
-    let mut partitions = Vec::new();
-    for partition in text.split(';').filter(|partition| !partition.trim().is_empty()) {
-        let mut named = Named::new();
-        for pair in partition.split([',', '/']).filter(|pair| !pair.trim().is_empty()) {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| Error::invalid(format!("a partition is named as 'k=v,k2=v2', not '{partition}'")))?;
-            let (key, value) = (key.trim(), value.trim());
-            if !table.schema().partition_keys.iter().any(|known| known == key) {
-                return Err(Error::invalid(format!(
-                    "{key} is not one of the partition columns; they are {}",
-                    table.schema().partition_keys.join(", ")
-                )));
-            }
-            named.push((key.to_owned(), Some(value).filter(|value| value != default_name).map(str::to_owned)));
-        }
-        partitions.push(named);
-    }
-    if partitions.is_empty() {
-        return Err(Error::invalid("no partition is named"));
-    }
-    Ok(partitions)
-}
-
-/// The specifications of partitions that a text names.
-pub(super) fn specs_of(table: &Table, text: &str) -> Result<Vec<PartitionSpec>> {
-    let specs = partitions_of(table, text)?.into_iter().map(|named| {
-        let values: BTreeMap<String, ScalarValue> =
-            named.into_iter().map(|(key, value)| (key, ScalarValue::Utf8(value))).collect();
-        PartitionSpec::new(table.schema(), &values)
-    });
-    specs.collect()
-}
-
 /// The serialized rows of partitions whose columns are all named.
 fn rows_of(table: &Table, text: &str) -> Result<Vec<Vec<u8>>> {
     let fields = table.schema().partition_fields();
     let types: Vec<DataType> = fields.iter().map(|field| field.data_type.clone()).collect();
     let mut rows = Vec::new();
-    for named in partitions_of(table, text)? {
+    for named in parts(table, text)? {
         let columns: Vec<ArrayRef> = fields
             .iter()
             .map(|field| {
@@ -100,7 +58,7 @@ impl Procedure for DropPartition {
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
         let table = values.table().await?;
-        let specs = specs_of(&table, values.text("partition_strings")?).map_err(|error| table.at(error))?;
+        let specs = named(&table, values.text("partition_strings")?)?;
         let user = TableCommit::new_user(&table)?;
         Box::pin(TableCommit::new(table, user)?.drop_partitions(&specs)).await?;
         success()
@@ -152,7 +110,7 @@ impl Procedure for ExpirePartitions {
     }
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
-        let mut given = options_of(values)?;
+        let mut given = values.options()?;
         for (argument, key) in [
             ("expiration_time", "partition.expiration-time"),
             ("timestamp_formatter", "partition.timestamp-formatter"),
@@ -164,7 +122,7 @@ impl Procedure for ExpirePartitions {
                 given.insert(key.to_owned(), value.to_owned());
             }
         }
-        let table = table_with(values, given).await?;
+        let table = values.target().await?.open_with(given).await?;
         let expiry = PartitionExpiry::of(table.settings()).and_then(|expiry| {
             expiry.ok_or_else(|| {
                 Error::invalid(

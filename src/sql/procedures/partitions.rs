@@ -7,6 +7,7 @@ use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 
+use super::Values;
 use crate::commit::PartitionSpec;
 use crate::error::{Error, Result};
 use crate::plan::live::PartitionPredicate;
@@ -15,29 +16,76 @@ use crate::spec::binary_row::decode_column;
 use crate::sql::LakeSession;
 use crate::table::Table;
 
-/// The partitions that a text names: parts divided by `;`, in each of them values of columns divided by `,`.
+/// Some partition columns with their values; NULL is `None`.
+pub(super) type Named = Vec<(String, Option<String>)>;
+
+/// The partitions that a text names: parts divided by `;`, in each of them values of columns divided by `,`, or by `/` as in the
+/// names of folders.
 ///
 /// # Errors
-/// Invalid for a part that is no such list, and as [`PartitionSpec::new`].
-pub(super) fn named(table: &Table, text: &str) -> Result<Vec<PartitionSpec>> {
+/// Invalid for a part that is no such list, a column that is no partition column, and when there is no part.
+pub(super) fn parts(table: &Table, text: &str) -> Result<Vec<Named>> {
+    let wrong = |message: String| Error::invalid(message);
     let default_name = &table.settings().partition_default_name;
-    let mut specs = Vec::new();
+    let mut partitions = Vec::new();
     for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
-        let mut values = BTreeMap::new();
-        for pair in part.split(',') {
-            let Some((column, value)) = pair.split_once('=') else {
-                return Err(Error::invalid(format!(
+        let mut named = Named::new();
+        for pair in part.split(',').flat_map(folders).filter(|pair| !pair.trim().is_empty()) {
+            let (column, value) = pair.split_once('=').ok_or_else(|| {
+                wrong(format!(
                     "'{part}' names no partition; write column=value, several of them divided by ',', partitions divided by ';'"
-                )));
-            };
+                ))
+            })?;
             let (column, value) = (column.trim(), value.trim());
+            if !table.schema().partition_keys.iter().any(|known| known == column) {
+                return Err(wrong(format!(
+                    "{column} is not one of the partition columns; they are {}",
+                    table.schema().partition_keys.join(", ")
+                )));
+            }
             let value = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).unwrap_or(value);
-            let value = if value == default_name { ScalarValue::Null } else { ScalarValue::from(value) };
-            values.insert(column.to_owned(), value);
+            named.push((column.to_owned(), Some(value).filter(|value| value != default_name).map(str::to_owned)));
         }
-        specs.push(PartitionSpec::new(table.schema(), &values).map_err(|error| table.at(error))?);
+        partitions.push(named);
     }
-    Ok(specs)
+    if partitions.is_empty() {
+        return Err(wrong("no partition is named".to_owned()));
+    }
+    Ok(partitions)
+}
+
+/// The pairs of `a=1/b=2`; a value may have slashes of its own.
+fn folders(pairs: &str) -> Vec<&str> {
+    let split: Vec<&str> = pairs.split('/').collect();
+    if split.iter().all(|pair| pair.contains('=')) { split } else { vec![pairs] }
+}
+
+/// The specifications of partitions that a text names.
+///
+/// # Errors
+/// As [`parts`], and as [`PartitionSpec::new`].
+pub(super) fn named(table: &Table, text: &str) -> Result<Vec<PartitionSpec>> {
+    let parts = parts(table, text).map_err(|error| table.at(error))?;
+    let specs = parts.into_iter().map(|named| {
+        let values: BTreeMap<String, ScalarValue> =
+            named.into_iter().map(|(column, value)| (column, ScalarValue::Utf8(value))).collect();
+        PartitionSpec::new(table.schema(), &values).map_err(|error| table.at(error))
+    });
+    specs.collect()
+}
+
+/// The partitions that the arguments `partitions` and `where` choose; `None` for all.
+///
+/// # Errors
+/// Invalid when both are given, and for what can't be read.
+pub(super) fn chosen(values: &Values<'_>, table: &Table) -> Result<Option<PartitionPredicate>> {
+    let given = |name: &str| values.optional_text(name).map(str::trim).filter(|text| !text.is_empty());
+    match (given("partitions"), given("where")) {
+        (Some(_), Some(_)) => Err(Error::invalid("partitions and where are both given; give one of them")),
+        (Some(text), None) => PartitionSpec::predicate(table.schema(), &named(table, text)?).map(Some),
+        (None, Some(condition)) => satisfying(values.session(), table, condition).map(Some),
+        (None, None) => Ok(None),
+    }
 }
 
 /// The partitions that satisfy a condition, written in SQL over the partition columns.

@@ -2,8 +2,8 @@
 
 use super::known::UNBUILT;
 use super::{
-    Procedure, alter_column_default_value, branches, cleaning, compact, consumers, expire, partition_upkeep, repair,
-    rollback, tags,
+    Procedure, alter_column_default_value, branches, cleaning, compact, compact_database, consumers, expire,
+    merge_into, partition_upkeep, repair, rollback, tags,
 };
 use crate::error::{Error, Result};
 use crate::options::nearest_of;
@@ -13,6 +13,7 @@ pub(super) const ALL: &[&dyn Procedure] = &[
     &alter_column_default_value::AlterColumnDefaultValue,
     &consumers::ClearConsumers,
     &compact::Compact,
+    &compact_database::CompactDatabase,
     &cleaning::CompactManifest,
     &branches::CreateBranch,
     &tags::CreateTag,
@@ -27,8 +28,11 @@ pub(super) const ALL: &[&dyn Procedure] = &[
     &tags::ExpireTags,
     &branches::FastForward,
     &partition_upkeep::MarkPartitionDone,
+    &compact::MaterializeDeletionVectors,
+    &merge_into::MergeInto,
     &cleaning::RemoveOrphanFiles,
     &repair::RemoveUnexistingFiles,
+    &repair::RemoveUnexistingManifests,
     &branches::RenameBranch,
     &tags::RenameTag,
     &repair::RepairEarliestSnapshot,

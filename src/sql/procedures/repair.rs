@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use datafusion::logical_expr::{Expr, col, lit};
 use futures::TryStreamExt;
 
-use super::partition_upkeep::{partitions_of, specs_of};
+use super::partitions::{self, chosen};
 use super::{Argument, Kind, Procedure, TABLE, Values, success, text_column};
 use crate::commit::{Committable, Operation, OverwriteScope, TableCommit};
 use crate::error::{Error, Result};
@@ -34,6 +34,27 @@ impl Procedure for RemoveUnexistingFiles {
         let parallelism = values.optional_number("parallelism")?.and_then(|number| usize::try_from(number).ok());
         let names = remove_missing_files(&table, values.flag("dry_run"), parallelism.unwrap_or(0)).await?;
         text_column("file", names)
+    }
+}
+
+/// `remove_unexisting_manifests`
+pub(super) struct RemoveUnexistingManifests;
+
+#[async_trait]
+impl Procedure for RemoveUnexistingManifests {
+    fn name(&self) -> &'static str {
+        "remove_unexisting_manifests"
+    }
+
+    fn arguments(&self) -> &'static [Argument] {
+        const { &[TABLE.also(&["table_id"]), Argument::optional("dry_run", Kind::Flag)] }
+    }
+
+    async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        let table = values.table().await?;
+        let user = TableCommit::new_user(&table)?;
+        let commit = TableCommit::new(table, user)?;
+        text_column("manifest", Box::pin(commit.remove_missing_manifests(values.flag("dry_run"))).await?)
     }
 }
 
@@ -67,12 +88,13 @@ impl Procedure for RewriteFileIndex {
     }
 
     fn arguments(&self) -> &'static [Argument] {
-        const { &[TABLE] }
+        const { &[TABLE, Argument::optional("partitions", Kind::Text), Argument::optional("where", Kind::Text)] }
     }
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
         let table = values.table().await?;
-        Box::pin(rewrite_file_indexes(&table, None)).await?;
+        let partitions = chosen(values, &table)?;
+        Box::pin(rewrite_file_indexes(&table, partitions)).await?;
         success()
     }
 }
@@ -128,11 +150,11 @@ impl Procedure for Rescale {
         let scope = match named {
             None => OverwriteScope::Table,
             Some(text) => {
-                let mut specs = specs_of(&table, text).map_err(|error| table.at(error))?;
+                let mut specs = partitions::named(&table, text)?;
                 let (Some(spec), true) = (specs.pop(), specs.is_empty()) else {
                     return Err(table.at(Error::invalid("one partition is rescaled at a time")));
                 };
-                for (key, value) in partitions_of(&table, text)?.into_iter().flatten() {
+                for (key, value) in partitions::parts(&table, text)?.into_iter().flatten() {
                     let column = col(datafusion::common::Column::from_name(key));
                     let condition: Expr = match value {
                         Some(value) => column.eq(lit(value)),

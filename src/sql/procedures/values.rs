@@ -1,5 +1,6 @@
 //! The arguments of a call, found by name or place, as what they are.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +141,30 @@ impl<'a> Values<'a> {
     /// What the session's wall clock shows at `instant`.
     pub(crate) fn wall_clock(&self, instant: DateTime<Utc>) -> Result<NaiveDateTime> {
         zone::local_time(instant, &self.session.zone())
+    }
+
+    /// The options of argument `options`: `key=value` pairs with commas or semicolons between.
+    ///
+    /// # Errors
+    /// Invalid for what is no such pair.
+    pub(crate) fn options(&self) -> Result<BTreeMap<String, String>> {
+        self.options_in("options")
+    }
+
+    /// The same of another argument.
+    ///
+    /// # Errors
+    /// As [`Self::options`].
+    pub(crate) fn options_in(&self, name: &str) -> Result<BTreeMap<String, String>> {
+        let pairs = self.get(name).unwrap_or_default().split([',', ';']).filter(|pair| !pair.trim().is_empty());
+        pairs
+            .map(|pair| {
+                let (key, value) = pair
+                    .split_once('=')
+                    .ok_or_else(|| Error::invalid(format!("argument {name} takes 'key=value,..', not '{pair}'")))?;
+                Ok((key.trim().to_owned(), value.trim().to_owned()))
+            })
+            .collect()
     }
 
     /// The table of argument `table`, in a lake catalog.

@@ -22,6 +22,7 @@ use super::statement::Statement;
 use crate::commit::{Operation, OverwriteScope};
 use crate::error::Error;
 use crate::maintain::upkeep::{self, Committed};
+use crate::sql::warnings::Warnings;
 use crate::sql::zone;
 use crate::table::Table;
 use crate::write::{RunSlot, WriteTarget};
@@ -41,6 +42,8 @@ pub(crate) struct CommitPlan {
     pub dead_letters: Option<Arc<DeadLetters>>,
     /// The snapshot whose rows are changed, 0 for a table that had none; the answer is then how many were.
     pub read_rows: Option<i64>,
+    /// Whether rows are added because that snapshot did not have them.
+    pub adds_absent: bool,
 }
 
 impl Default for CommitPlan {
@@ -52,6 +55,7 @@ impl Default for CommitPlan {
             evolution: None,
             dead_letters: None,
             read_rows: None,
+            adds_absent: false,
         }
     }
 }
@@ -157,7 +161,19 @@ impl ExecutionPlan for LakeCommitExec {
         let counted = futures::stream::once(async move {
             let written = Box::pin(statement.run(&context)).await?;
             let count = UInt64Array::from(vec![written.rows]);
-            Box::pin(due(statement.target.table(), zone.as_deref().unwrap_or("UTC"), &written.partitions)).await;
+            let table = statement.target.table();
+            let warn =
+                |what: String| Warnings::warn(context.session_config(), format!("{}: {what}", table.identifier()));
+            if let Some(error) = written.compaction_failed {
+                warn(format!(
+                    "the rows are committed, but not their compaction, which the next one makes up for: {error}"
+                ));
+            }
+            if let Err(error) = Box::pin(due(table, zone.as_deref().unwrap_or("UTC"), &written.partitions)).await {
+                warn(format!(
+                    "the rows are committed; upkeep after that failed and is left to the next commit: {error}"
+                ));
+            }
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
@@ -165,8 +181,8 @@ impl ExecutionPlan for LakeCommitExec {
 }
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
-async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) {
+async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) -> crate::error::Result<()> {
     let clock = |zone: Option<&str>, instant| zone::local_time(instant, zone.unwrap_or(session));
     let committed = Committed { at_end: true, partitions: written };
-    let _ = Box::pin(upkeep::after_commit(table, chrono::Utc::now(), &clock, committed)).await;
+    Box::pin(upkeep::after_commit(table, chrono::Utc::now(), &clock, committed)).await
 }

@@ -80,7 +80,7 @@ impl Insert<'_> {
         let operation = if overwrite.is_some() { Operation::Overwrite } else { Operation::Write };
         let evolution = self.evolution.map(Arc::clone);
         let commit =
-            Arc::new(CommitPlan { identifier, operation, overwrite, evolution, dead_letters, read_rows: None });
+            Arc::new(CommitPlan { identifier, operation, overwrite, evolution, dead_letters, ..CommitPlan::default() });
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, commit)))
     }
 

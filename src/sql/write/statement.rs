@@ -44,6 +44,8 @@ pub(super) struct Written {
     pub rows: u64,
     /// The partitions that got some.
     pub partitions: Vec<Vec<u8>>,
+    /// Why what was compacted with them is not in the table.
+    pub compaction_failed: Option<String>,
 }
 
 impl Statement {
@@ -107,8 +109,12 @@ impl Statement {
             let partitions = upkeep::partitions_of(&messages);
             let outcome = Box::pin(self.commit(commit, &run, messages)).await?;
             // Of a statement that changes rows, what was written is not what was changed.
-            let rows = if self.plan.read_rows.is_some() { run.changes().rows() } else { rows };
-            Ok(if outcome.replayed { Written::default() } else { Written { rows, partitions } })
+            let rows = match self.plan.read_rows {
+                Some(_) => run.changes().rows(),
+                None => rows.saturating_sub(run.changes().beside()),
+            };
+            let compaction_failed = outcome.compaction_failed;
+            Ok(if outcome.replayed { Written::default() } else { Written { rows, partitions, compaction_failed } })
         };
         let done = Box::pin(done).await;
         if done.is_err() {
@@ -154,7 +160,7 @@ impl Statement {
                     _ => commit.read_snapshot(known),
                 };
                 if let Some(read) = plan.read_rows {
-                    commit = commit.changed_rows_of(read);
+                    commit = commit.changed_rows_of(read).adding_absent(plan.adds_absent);
                 }
                 Box::pin(commit.commit(committable)).await
             }

@@ -282,19 +282,20 @@ impl Play {
         for tag in run("SELECT tag_name FROM `t$tags`").await? {
             run(&format!("CALL sys.delete_tag('t', '{}')", tag[0])).await?;
         }
-        run("ALTER TABLE t SET ('changelog-producer' = 'none')").await?;
+        let expire_all = async || {
+            let expire =
+                "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1, max_deletes => 1000)";
+            while run(expire).await?[0][0] != "0" {}
+            run("CALL sys.expire_changelogs(`table` => 't', delete_all => true)").await
+        };
+        expire_all().await?;
+        let plain =
+            "'changelog-producer' = 'none', 'changelog.num-retained.min' = '1', 'changelog.num-retained.max' = '1'";
+        run(&format!("ALTER TABLE t SET ({plain})")).await?;
         run("INSERT INTO t VALUES (1000000, -1, 0, 0)").await?;
         run("CALL sys.compact('t')").await?;
         self.check_rows(session).await?;
-        loop {
-            let expired =
-                run("CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1, max_deletes => 1000)")
-                    .await?;
-            if expired[0][0] == "0" {
-                break;
-            }
-        }
-        run("CALL sys.expire_changelogs(`table` => 't', delete_all => true)").await?;
+        expire_all().await?;
         thread::sleep(Duration::from_millis(1200));
         let second_ago = std::time::SystemTime::now() - Duration::from_secs(1);
         let second_ago = second_ago.duration_since(std::time::UNIX_EPOCH).map_err(text)?.as_millis();

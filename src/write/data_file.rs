@@ -208,6 +208,13 @@ impl FileLayout {
         &self.value_schema
     }
 
+    /// The columns of the keys among the values, and where they stand before them.
+    fn repeated(&self) -> Vec<(usize, usize)> {
+        let before = self.physical.len() - self.values.len();
+        let keys = self.keys.iter().enumerate().filter(|_| self.has_key_columns);
+        keys.map(|(position, key)| (before + key, position)).collect()
+    }
+
     fn key_of(&self, rows: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
         let keys: Vec<ArrayRef> = self.keys.iter().map(|key| rows[*key].slice(row, 1)).collect();
         Ok(encode_rows(&keys, &self.key_types)?.serialized(0).to_vec())
@@ -273,6 +280,7 @@ impl DataFileWriter {
             format: file.format,
             compression: file.compression.clone(),
             fields: Arc::clone(&layout.physical),
+            repeated: layout.repeated(),
             options: Arc::clone(&context.options),
             reservation,
         };

@@ -215,6 +215,16 @@ impl FileLayout {
         keys.map(|(position, key)| (before + key, position)).collect()
     }
 
+    /// The columns of a key that is alone, and of sequence numbers.
+    fn distinct(&self) -> Vec<usize> {
+        let before = self.physical.len() - self.values.len();
+        let [key] = self.keys.as_slice() else {
+            return (0..before).filter(|column| self.physical[*column].id == SEQUENCE_NUMBER_ID).collect();
+        };
+        let is_kind = |column: &usize| self.physical[*column].id == VALUE_KIND_ID;
+        (0..before).filter(|column| !is_kind(column)).chain([before + key]).collect()
+    }
+
     fn key_of(&self, rows: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
         let keys: Vec<ArrayRef> = self.keys.iter().map(|key| rows[*key].slice(row, 1)).collect();
         Ok(encode_rows(&keys, &self.key_types)?.serialized(0).to_vec())
@@ -281,6 +291,7 @@ impl DataFileWriter {
             compression: file.compression.clone(),
             fields: Arc::clone(&layout.physical),
             repeated: layout.repeated(),
+            distinct: layout.distinct(),
             options: Arc::clone(&context.options),
             reservation,
         };

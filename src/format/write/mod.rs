@@ -83,6 +83,8 @@ pub struct FileWrite {
     pub fields: Arc<[DataField]>,
     /// Columns that have the values of an earlier one in every row, each with the position of that one.
     pub repeated: Vec<(usize, usize)>,
+    /// Columns whose values hardly repeat from row to row, so that a dictionary of them is in vain.
+    pub distinct: Vec<usize>,
     /// The options of its table.
     pub options: Arc<WriteOptions>,
     /// Where memory is accounted.

@@ -21,7 +21,6 @@ use super::parquet_schema::parquet_schema;
 use super::sink::Sink;
 use super::{Encoder, FileWrite};
 use crate::error::{Error, Result};
-use crate::options::WriteOptions;
 use crate::spec::DataField;
 use crate::spec::types::arrow_schema;
 
@@ -79,7 +78,7 @@ impl ParquetEncoder {
         if int96.len() != descriptor.num_columns() {
             return Err(Error::internal("the leaves of the columns were counted wrongly"));
         }
-        let properties = properties(&write.compression, &write.options, &descriptor, &int96)?;
+        let properties = properties(write, &descriptor, &int96)?;
         let file =
             SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), Arc::new(properties)).map_err(failed)?;
         let schema = arrow_schema(&write.fields);
@@ -346,14 +345,9 @@ fn compression(name: &str, zstd_level: i32) -> Result<Compression> {
     })
 }
 
-fn properties(
-    codec: &str,
-    options: &WriteOptions,
-    descriptor: &SchemaDescriptor,
-    int96: &[bool],
-) -> Result<WriterProperties> {
-    let parquet = &options.parquet;
-    let codec = parquet.compression.as_deref().unwrap_or(codec);
+fn properties(write: &FileWrite, descriptor: &SchemaDescriptor, int96: &[bool]) -> Result<WriterProperties> {
+    let (options, parquet) = (&write.options, &write.options.parquet);
+    let codec = parquet.compression.as_deref().unwrap_or(&write.compression);
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     // `#a.b` is the field b of the column a.
     let path = |name: &str| ColumnPath::new(name.split('.').map(str::to_owned).collect());
@@ -366,6 +360,11 @@ fn properties(
         .set_dictionary_page_size_limit(size(parquet.dictionary_page_bytes))
         .set_bloom_filter_enabled(parquet.bloom_filter)
         .set_writer_version(if parquet.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 });
+    for column in &write.distinct {
+        if let Some(field) = write.fields.get(*column) {
+            builder = builder.set_column_dictionary_enabled(ColumnPath::from(field.name.clone()), false);
+        }
+    }
     for (column, enabled) in &parquet.dictionary_of {
         builder = builder.set_column_dictionary_enabled(path(column), *enabled);
     }

@@ -41,6 +41,7 @@ fn file(
         compression: options.compression(crate::options::FileRole::Data(0)).to_owned(),
         fields: fields.into(),
         repeated: Vec::new(),
+        distinct: Vec::new(),
         options,
         reservation: MemoryConsumer::new("test").register(pool),
     }

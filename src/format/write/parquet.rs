@@ -23,7 +23,7 @@ use super::{Encoder, FileWrite};
 use crate::error::{Error, Result};
 use crate::options::WriteOptions;
 use crate::spec::DataField;
-use crate::spec::types::arrow_schema;
+use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER, arrow_schema};
 
 /// Bytes of a row group, unless told; Java's default.
 const ROW_GROUP_BYTES: u64 = 128 << 20;
@@ -366,6 +366,13 @@ fn properties(
         .set_dictionary_page_size_limit(size(parquet.dictionary_page_bytes))
         .set_bloom_filter_enabled(parquet.bloom_filter)
         .set_writer_version(if parquet.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 });
+    // The ids of rewritten rows have no dictionary: a column of NULLs alone would have an empty one, in which Java's reader looks for
+    // the value of an id, which it takes for NOT NULL.
+    if descriptor.columns().iter().any(|column| column.path().parts() == [ROW_ID]) {
+        for column in [ROW_ID, SEQUENCE_NUMBER] {
+            builder = builder.set_column_dictionary_enabled(path(column), false);
+        }
+    }
     for (column, enabled) in &parquet.dictionary_of {
         builder = builder.set_column_dictionary_enabled(path(column), *enabled);
     }

@@ -10,7 +10,7 @@
 #   TIDELAKE_ORACLE=/path/to/oracle/java/run.sh TIDELAKE_FLINK=/path/to/oracle/flink/run.sh sql-tests/java/matrix.sh
 #
 # TIDELAKE_ORACLE is a program that knows `script WAREHOUSE EXPECTED_DIR FILE`, where each line of the file is `dump DB.TABLE > NAME`
-# (rows as JSON lines) or `check DB.TABLE` (fails when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR
+# (rows as JSON lines) or `check DB.TABLE --all` (fails when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR
 # SCRIPT`. TIDELAKE_MEETINGS (1 2 3 4) says which meetings are held, TIDELAKE_GROUPS names the groups of fixtures of the third.
 # TIDELAKE_BIN and TIDELAKE_TESTS name a shell and a binary of the suites that are built already. What can't be run is said.
 set -uo pipefail
@@ -49,7 +49,7 @@ check_tables() {
         [ -f "$group/only" ] && ! grep -qx "$table" "$group/only" && continue
         tables=$((tables + 1))
         [ "$dump" = dump ] && echo "dump $database.$table > $table" >>"$work/script"
-        echo "check $database.$table" >>"$work/script"
+        echo "check $database.$table --all" >>"$work/script"
     done
     bash "$oracle" script "$group/warehouse" "$group/expected" "$work/script" >"$work/java" 2>&1
     grep -v -e '^ok: ' -e '^note: ' "$work/java" && wrong=1

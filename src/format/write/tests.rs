@@ -15,7 +15,6 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, Memor
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
-use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::*;
 use crate::format::FileRead;

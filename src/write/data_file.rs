@@ -16,6 +16,7 @@ use crate::format::write::{check_nulls, check_types};
 use crate::format::{FileFormat, FileWrite, FileWriter};
 use crate::options::{ChangelogProducer, FileRole, StatsMode, WriteOptions};
 use crate::spec::binary_row::encode_rows;
+use crate::spec::datum::Datum;
 use crate::spec::file_index::{FILE_SUFFIX, FileIndexDefinition, FileIndexesWriter};
 use crate::spec::types::{
     KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, SYSTEM_FIELD_ID_START, VALUE_KIND, VALUE_KIND_ID,
@@ -231,6 +232,17 @@ impl FileLayout {
     }
 }
 
+/// Takes the statistics of ids away that are not all there: a NULL stands for the one that the file gives the row, which lies within
+/// no bounds and is not NULL.
+fn forget_filled_in(fields: &[DataField], summaries: &mut [ColumnSummary]) {
+    for (field, summary) in fields.iter().zip(summaries) {
+        if matches!(field.name.as_str(), ROW_ID | SEQUENCE_NUMBER) && summary.null_count.is_some_and(|nulls| nulls > 0)
+        {
+            *summary = ColumnSummary { min: Datum::Null, max: Datum::Null, null_count: None };
+        }
+    }
+}
+
 /// Puts the container of a file's indexes where its size asks for: the names of the files beside the data file, or the bytes for
 /// the manifest (`spec/data.md 10.1`).
 async fn store_indexes(
@@ -394,7 +406,10 @@ impl DataFileWriter {
             Some(indexes) => store_indexes(&context, &file, indexes.finish()?).await?,
             None => (Vec::new(), None),
         };
-        let summaries = stats.finish()?;
+        let mut summaries = stats.finish()?;
+        if layout.keys.is_empty() {
+            forget_filled_in(&layout.values, &mut summaries);
+        }
         let (value_stats, value_stats_cols) =
             value_stats(&layout.values, &summaries, context.options.stats_dense_store)?;
         let key_stats = if layout.keys.is_empty() {

@@ -22,7 +22,7 @@ use super::sink::Sink;
 use super::{Encoder, FileWrite};
 use crate::error::{Error, Result};
 use crate::spec::DataField;
-use crate::spec::types::arrow_schema;
+use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER, arrow_schema};
 
 /// Bytes of a row group, unless told; Java's default.
 const ROW_GROUP_BYTES: u64 = 128 << 20;
@@ -363,6 +363,13 @@ fn properties(write: &FileWrite, descriptor: &SchemaDescriptor, int96: &[bool]) 
     for column in &write.distinct {
         if let Some(field) = write.fields.get(*column) {
             builder = builder.set_column_dictionary_enabled(ColumnPath::from(field.name.clone()), false);
+        }
+    }
+    // The ids of rewritten rows have no dictionary: a column of NULLs alone would have an empty one, in which Java's reader looks for
+    // the value of an id, which it takes for NOT NULL.
+    if descriptor.columns().iter().any(|column| column.path().parts() == [ROW_ID]) {
+        for column in [ROW_ID, SEQUENCE_NUMBER] {
+            builder = builder.set_column_dictionary_enabled(path(column), false);
         }
     }
     for (column, enabled) in &parquet.dictionary_of {

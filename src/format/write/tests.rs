@@ -256,6 +256,27 @@ async fn parquet_when_row_groups_are_small_then_read_back_the_same() {
 }
 
 #[tokio::test]
+async fn parquet_when_rows_have_ids_then_the_ids_have_no_dictionary() {
+    let fields: Vec<DataField> = ["_ROW_ID", "_SEQUENCE_NUMBER", "n"]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| DataField::new(index as i32, *name, DataType::nullable(TypeKind::BigInt)))
+        .collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![Some(7), Some(8)])),
+        Arc::new(Int64Array::from(vec![None, None])),
+        Arc::new(Int64Array::from(vec![Some(1), Some(1)])),
+    ];
+    let batch = RecordBatch::try_new(arrow_schema(&fields), columns).unwrap();
+    let (store, _) = write("x.parquet", &fields, &[batch], options(&[])).await;
+    let bytes = store.get(&"x.parquet".into()).await.unwrap().bytes().await.unwrap();
+    let group = ParquetMetaDataReader::new().parse_and_finish(&bytes).unwrap().row_group(0).clone();
+    let dictionaries: Vec<bool> =
+        group.columns().iter().map(|column| column.dictionary_page_offset().is_some()).collect();
+    assert_eq!(dictionaries, [false, false, true]);
+}
+
+#[tokio::test]
 async fn parquet_when_columns_are_not_null_then_required() {
     let fields: Vec<DataField> = scalars()
         .into_iter()

@@ -1,27 +1,23 @@
 //! Writers that are killed, and many writers at once.
 //!
-//! A child process (this binary again, see [`child_of`]) writes round after round and is killed by SIGKILL: when it stands at a
+//! A child process ([`child`]) writes round after round and is killed by SIGKILL: when it stands at a
 //! labelled point of its commit, or at any time. Its successor begins anew, as an application does after a restart: with the
 //! messages that it finds, or by its statements again under the same `paimon.commit.user` and numbers. What must hold after each
 //! death: every round that was reported is there, every round that is there is whole and there once, and every snapshot can be
 //! read.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
 use libtest_mimic::{Failed, Trial};
 use serde_json::{Value, json};
-use tidelake::LakeSession;
 use tidelake::catalog::{Catalog, FileSystemCatalog};
 use tidelake::commit::fault;
 use tidelake::store::Caches;
@@ -29,11 +25,8 @@ use tidelake::table::{ObjectName, Table};
 use tidelake::write::CommitMessage;
 use tidelake::writer::{TableCommitter, TableWriter};
 
-use crate::deadline::{STACK_BYTES, within};
-use crate::session::SessionError;
-
-/// The task of a child process, as JSON; set makes this binary one.
-const TASK: &str = "TIDELAKE_KILLS_TASK";
+use crate::child::{self, REACHED, READY, kill, lines, numbers, open, runtime, say, text};
+use crate::deadline::within;
 
 /// For one trial.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -45,9 +38,6 @@ const ROWS: i64 = 10;
 /// Writers at once, and statements of each.
 const WRITERS: i64 = 16;
 const STATEMENTS: i64 = 3;
-
-/// What a child says when it stands at its point.
-const REACHED: &str = "reached";
 
 /// A kind of table, with its definition behind the name.
 const KINDS: [(&str, &str); 4] = [
@@ -89,20 +79,6 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it is what map_err takes")]
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn runtime() -> Result<tokio::runtime::Runtime, String> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(4)
-        .thread_stack_size(STACK_BYTES)
-        .enable_all()
-        .build()
-        .map_err(text)
-}
-
 /// A warehouse with one table `db.t`.
 struct Lake {
     folder: tempfile::TempDir,
@@ -139,15 +115,10 @@ impl Lake {
     fn child(&self, task: &Value) -> Result<Child, String> {
         let mut task = task.clone();
         task["warehouse"] = json!(self.warehouse());
+        task["suite"] = json!("kills");
         task["state"] = json!(self.folder.path().join("state"));
         task["moving"] = json!(self.kind == "moving");
-        Command::new(env::current_exe().map_err(text)?)
-            .env(TASK, task.to_string())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .map_err(text)
+        child::start(&task)
     }
 
     /// The rounds that are in the table; each must be whole and there once. Every snapshot is read.
@@ -179,28 +150,6 @@ impl Lake {
         }
         Ok(there)
     }
-}
-
-async fn open(warehouse: &Path) -> Result<LakeSession, SessionError> {
-    let warehouse = warehouse.to_str().ok_or("the warehouse's path is not UTF-8")?;
-    Ok(LakeSession::builder().warehouse(warehouse).database("db").build().await?)
-}
-
-/// The rows of a statement, whose columns are whole numbers.
-async fn numbers(session: &LakeSession, statement: &str) -> Result<Vec<Vec<i64>>, SessionError> {
-    let batches = session.sql(statement).await?.collect().await?;
-    let mut rows = Vec::new();
-    for batch in batches.iter().filter(|batch| batch.num_columns() > 0) {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(|column| datafusion::arrow::compute::cast(column, &DataType::Int64))
-            .collect::<Result<Vec<_>, _>>()?;
-        for row in 0..batch.num_rows() {
-            rows.push(columns.iter().map(|column| column.as_primitive::<Int64Type>().value(row)).collect());
-        }
-    }
-    Ok(rows)
 }
 
 /// Killed at a point of the commit, in its first commit and in a later one; a successor goes on, and dies too.
@@ -249,7 +198,7 @@ fn killed_at_any_time(role: &str) -> Result<(), String> {
         seed ^= seed << 17;
         let mut child = lake.child(&json!({ "role": role, "ready": true }))?;
         let mut said = lines(&mut child)?;
-        if said.next().as_deref() != Some("ready") {
+        if said.next().as_deref() != Some(READY) {
             return Err("a child did not begin".to_owned());
         }
         std::thread::sleep(Duration::from_millis(seed % 250));
@@ -279,20 +228,8 @@ fn succeed(lake: &Lake, role: &str) -> Result<(), String> {
     }
 }
 
-fn lines(child: &mut Child) -> Result<impl Iterator<Item = String> + use<>, String> {
-    let out = child.stdout.take().ok_or("a child has no output")?;
-    Ok(BufReader::new(out).lines().map_while(Result::ok))
-}
-
 fn number_of(line: &str) -> Result<i64, String> {
     line.parse().map_err(|_| format!("a child says '{line}'"))
-}
-
-/// SIGKILL.
-fn kill(child: &mut Child) -> Result<(), String> {
-    child.kill().map_err(text)?;
-    child.wait().map_err(text)?;
-    Ok(())
 }
 
 /// Sessions of their own, all at once: the rows of each statement are there once, and of the key that all write one.
@@ -356,26 +293,14 @@ fn all_there(lake: &Lake, writers: i64) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the task of a child process, when this is one.
-pub fn child_of() -> Option<ExitCode> {
-    let task: Value = serde_json::from_str(&env::var(TASK).ok()?).ok()?;
-    let work = move || -> Result<(), String> { runtime()?.block_on(Box::pin(run_task(&task))) };
-    let outcome = within(LIMIT, work).map_err(text).and_then(|outcome| outcome);
-    Some(match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("writer: {error}");
-            ExitCode::FAILURE
-        }
-    })
+/// Runs the task of a child process.
+pub fn run_child(task: Value) -> ExitCode {
+    child::work(&task.clone(), LIMIT, async move { run_task(&task).await })
 }
 
 async fn run_task(task: &Value) -> Result<(), String> {
     let word = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
     let warehouse = PathBuf::from(word("warehouse"));
-    if let Some(label) = task["label"].as_str() {
-        stop_at(label.to_owned(), task["hit"].as_u64().unwrap_or(1) as usize);
-    }
     match word("role").as_str() {
         "stream" => stream(&warehouse, Path::new(&word("state")), task["ready"] == true).await,
         "sql" => statements(&warehouse, task["ready"] == true).await,
@@ -387,32 +312,13 @@ async fn run_task(task: &Value) -> Result<(), String> {
     }
 }
 
-/// Stands still when the process comes to a point for the n-th time, for the parent to kill it.
-fn stop_at(label: String, hit: usize) {
-    let hits = AtomicUsize::new(0);
-    fault::set_hook(Box::new(move |point| {
-        if point == label && hits.fetch_add(1, Ordering::SeqCst) + 1 == hit {
-            say(&REACHED);
-            loop {
-                std::thread::park();
-            }
-        }
-    }));
-}
-
-fn say(line: &dyn std::fmt::Display) {
-    let mut out = std::io::stdout().lock();
-    // Nobody listens any more when the parent is gone.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
 /// An application that writes rounds and keeps the messages of each until it is committed.
 async fn stream(warehouse: &Path, state: &Path, ready: bool) -> Result<(), String> {
     let table = table(warehouse).await?;
     let committer = TableCommitter::try_new(&table, "stream").map_err(text)?;
     let mut writer = TableWriter::try_new(&table, "stream", SessionContext::new().task_ctx()).map_err(text)?;
     if ready {
-        say(&"ready");
+        say(&READY);
     }
     for round in 0..ROUNDS {
         let kept = state.join(round.to_string());
@@ -463,7 +369,7 @@ async fn statements(warehouse: &Path, ready: bool) -> Result<(), String> {
     let session = open(warehouse).await.map_err(text)?;
     numbers(&session, "SET paimon.commit.user = 'statements'").await.map_err(text)?;
     if ready {
-        say(&"ready");
+        say(&READY);
     }
     for round in 0..ROUNDS {
         let rows: Vec<String> = (round * ROWS..(round + 1) * ROWS).map(|id| format!("({id}, 'row {id}')")).collect();

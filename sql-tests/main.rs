@@ -4,6 +4,7 @@
 //! * `truth::<group>::<name>`: answers of other engines over their own tables (`truth`),
 //! * `scripts::<group>::<name>`: the scripts of other engines run by us (`scripts`),
 //! * `kills::..`: writers that are killed, and many at once (`kills`),
+//! * `simulation::<kind>`: writers, upkeep and readers at one table, who are killed (`simulation`),
 //! * `mutation::<group>::<table>`: reads of damaged metadata (`mutation`),
 //! * `runner::..`: what makes the two trustworthy (`checks`).
 
@@ -12,8 +13,10 @@
 mod answer;
 mod cells;
 mod checks;
+mod child;
 mod compare;
 mod deadline;
+mod dice;
 mod fixtures;
 mod json;
 mod kills;
@@ -25,6 +28,7 @@ mod scripts;
 mod scripts_list;
 mod session;
 mod shell;
+mod simulation;
 mod slt;
 mod truth;
 mod values;
@@ -37,8 +41,10 @@ use crate::list::TruthList;
 use crate::scripts_list::ScriptsList;
 
 fn main() -> ExitCode {
-    if let Some(done) = kills::child_of() {
-        return done;
+    match child::task() {
+        Some(task) if task["suite"] == "simulation" => return simulation::run_child(task),
+        Some(task) => return kills::run_child(task),
+        None => {}
     }
     let arguments = Arguments::from_args();
     match trials() {
@@ -64,5 +70,6 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(shell::trials());
     trials.extend(mutation::trials());
     trials.extend(kills::trials());
+    trials.extend(simulation::trials());
     Ok(trials)
 }

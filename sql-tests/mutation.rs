@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use futures::FutureExt;
 use libtest_mimic::{Failed, Trial};
 
+use crate::dice::Dice;
 use crate::fixtures::{self, copy_folder, entries, file_name};
 use crate::session;
 
@@ -42,19 +43,6 @@ fn number(name: &str, default: u64) -> Result<u64, String> {
     match env::var(name) {
         Ok(text) => text.parse().map_err(|e| format!("{name}: {e}")),
         Err(_) => Ok(default),
-    }
-}
-
-/// Numbers that follow from a seed (SplitMix64).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % bound.max(1) as u64) as usize
     }
 }
 

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# Three meetings with the other engines, whose answers become answers of the truth suite:
+# Four meetings with the other engines, whose answers become answers of the truth suite:
 #
 # 1. the shell writes tables of every kind (tables.sql); the Java library reads and checks each of them;
 # 2. Flink writes on top of them (flink.sql) and tells what it sees; the Java library checks them again, we read them;
-# 3. the shell writes on top of the tables that Flink made (the fixtures); the Java library reads and checks them.
+# 3. the shell writes on top of the tables that Flink made (the fixtures); the Java library reads and checks them;
+# 4. the shell changes, compacts, cleans and shrinks tables of every kind, step by step (upkeep.sql); the Java library reads and
+#    checks them after each step; then Flink writes and compacts on top (upkeep_flink.sql) and we again (upkeep_after.sql).
 #
 #   TIDELAKE_ORACLE=/path/to/oracle/java/run.sh TIDELAKE_FLINK=/path/to/oracle/flink/run.sh sql-tests/java/matrix.sh
 #
-# TIDELAKE_ORACLE is a program that knows `dump WAREHOUSE DB.TABLE` (rows as JSON lines) and `check WAREHOUSE DB.TABLE` (exit status
-# 1 when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR SCRIPT`. TIDELAKE_GROUPS names the groups of fixtures of the third meeting. What can't be run is said.
+# TIDELAKE_ORACLE is a program that knows `script WAREHOUSE EXPECTED_DIR FILE`, where each line of the file is `dump DB.TABLE > NAME`
+# (rows as JSON lines) or `check DB.TABLE --all` (fails when files and metadata disagree); TIDELAKE_FLINK runs `WAREHOUSE EXPECTED_DIR
+# SCRIPT`. TIDELAKE_MEETINGS (1 2 3 4) says which meetings are held, TIDELAKE_GROUPS names the groups of fixtures of the third.
+# TIDELAKE_BIN and TIDELAKE_TESTS name a shell and a binary of the suites that are built already. What can't be run is said.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
@@ -16,6 +20,7 @@ oracle=${TIDELAKE_ORACLE:-}
 flink=${TIDELAKE_FLINK:-}
 fixtures=${TIDELAKE_FIXTURES:-../shared/fixtures}
 groups=${TIDELAKE_GROUPS:-partitions}
+meetings=" ${TIDELAKE_MEETINGS:-1 2 3 4} "
 
 missing() { echo "the matrix with Java is not run: $1"; exit 0; }
 [ -f "$oracle" ] || missing 'TIDELAKE_ORACLE names no program that reads tables with the Java library'
@@ -23,66 +28,130 @@ command -v java >/dev/null || missing 'there is no java'
 command -v mvn >/dev/null || missing 'there is no mvn'
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+[ -n "${TIDELAKE_KEEP:-}" ] && echo "the warehouses stay in $work" || trap 'rm -rf "$work"' EXIT
 wrong=0
-cargo build --quiet --features cli --bin tidelake || exit 1
-tidelake=${CARGO_TARGET_DIR:-target}/debug/tidelake
+tidelake=${TIDELAKE_BIN:-}
+if [ -z "$tidelake" ]; then
+    cargo build --quiet --features cli --bin tidelake || exit 1
+    tidelake=${CARGO_TARGET_DIR:-target}/debug/tidelake
+fi
 
-# check_tables GROUP DATABASE MEETING: what Java finds in each table; its rows are the expected ones where `dump` is to be asked.
+# complain LINES..: something is wrong.
+complain() { echo "$*"; wrong=1; }
+
+# check_tables GROUP DATABASE dump|check: what Java finds in each table; its rows are the expected ones where `dump` is to be asked.
+# The tables are those of the file `only`, if there is one.
 check_tables() {
     local group=$1 database=$2 dump=$3 folder table tables=0
+    : >"$work/script"
     for folder in "$group/warehouse/$database.db"/*/; do
         table=$(basename "$folder")
         [ -f "$group/only" ] && ! grep -qx "$table" "$group/only" && continue
         tables=$((tables + 1))
-        if [ "$dump" = dump ]; then
-            printf '// SELECT * FROM %s.`%s`\n' "$database" "$table" >"$group/expected/$table.jsonl"
-            if ! bash "$oracle" dump "$group/warehouse" "$database.$table" >>"$group/expected/$table.jsonl" 2>"$work/error"; then
-                echo "$table: Java can't read it: $(tail -1 "$work/error")"
-                rm "$group/expected/$table.jsonl"
-                wrong=1
-            fi
-        fi
-        if ! bash "$oracle" check "$group/warehouse" "$database.$table" >"$work/check" 2>&1; then
-            echo "$table: Java finds something wrong: $(tail -3 "$work/check")"
-            wrong=1
-        fi
+        [ "$dump" = dump ] && echo "dump $database.$table > $table" >>"$work/script"
+        echo "check $database.$table --all" >>"$work/script"
     done
+    bash "$oracle" script "$group/warehouse" "$group/expected" "$work/script" >"$work/java" 2>&1
+    grep -v -e '^ok: ' -e '^note: ' "$work/java" && wrong=1
+    if [ "$(grep -c '^ok: [dc]' "$work/java")" = 0 ]; then complain "Java checked no table of $database"; fi
+    # The truth suite asks what the first line holds.
+    sed -i "1s/^\/\/ dump \(.*\)\.\(.*\)$/\/\/ SELECT * FROM \1.\`\2\`/" "$group"/expected/*.jsonl 2>/dev/null
     echo "$tables tables of $database checked by Java"
 }
 
-# compare GROUP..: the expected rows with ours.
+# compare GROUP: the expected rows with ours.
 compare() {
-    local group
-    for group in "$@"; do
-        TIDELAKE_FIXTURES=$work cargo test --quiet --features cli --test sql-tests "truth::$group::" 2>&1 | tail -40 >"$work/compared"
-        if [ "${PIPESTATUS[0]}" != 0 ]; then cat "$work/compared"; wrong=1; fi
-        grep -h '^test result' "$work/compared" | sed "s/^/$group: /"
-    done
+    local tests=(cargo test --quiet --features cli --test sql-tests --)
+    [ -n "${TIDELAKE_TESTS:-}" ] && tests=("$TIDELAKE_TESTS")
+    TIDELAKE_FIXTURES=$work "${tests[@]}" "truth::$1::" >"$work/all" 2>&1 || { wrong=1; grep -A3 -e '^---- ' -e '^error' "$work/all" | cut -c1-600; }
+    grep -h '^test result' "$work/all" | sed "s/^/$1: /"
 }
 
-java=$work/java
-mkdir -p "$java/warehouse" "$java/expected"
-"$tidelake" --warehouse "$java/warehouse" -q -f sql-tests/java/tables.sql >"$work/out" 2>&1 || { tail -5 "$work/out"; exit 1; }
-check_tables "$java" m dump
-compare java
+# shell GROUP FILE: the statements of a file, as ours.
+shell() { "$tidelake" --warehouse "$1/warehouse" -q -f "$2" >"$work/out" 2>&1 || { complain "$(basename "$2") fails: $(tail -3 "$work/out" | cut -c1-600)"; return 1; }; }
 
-if [ -f "$flink" ]; then
-    rm -f "$java"/expected/*
-    if bash "$flink" "$java/warehouse" "$java/expected" sql-tests/java/flink.sql >"$work/out" 2>&1; then
-        # Flink made a database of its own.
-        rmdir "$java/warehouse/default.db"
-        check_tables "$java" m check
-        compare java
-    else
-        echo "Flink could not write on top of our tables: $(tail -5 "$work/out")"
-        wrong=1
-    fi
-else
-    echo 'Flink is not run: TIDELAKE_FLINK names no program'
+# on_flink GROUP SCRIPT: the statements of a file, by Flink; it makes a database of its own.
+on_flink() {
+    bash "$flink" "$1/warehouse" "$1/expected" "$2" >"$work/out" 2>&1 || { complain "Flink could not run $2: $(tail -5 "$work/out")"; return 1; }
+    rmdir "$1/warehouse/default.db"
+}
+
+# steps FILE FOLDER: cuts a file at `-- @step NAME` into FOLDER/NN_NAME.sql; statements behind `-- @for TABLES` (up to the next, or a
+# step) are told once for each of the tables, which `$t` names; `-- @let NAME TABLES` gives several a name.
+steps() {
+    awk -v folder="$2" '
+        function tell(  i, count, names, text) {
+            if (text_of == "") return
+            count = split(tables, names, " ")
+            if (count == 0) { printf "%s", text_of >>file }
+            for (i = 1; i <= count; i++) { text = text_of; gsub(/\$t/, names[i], text); printf "%s", text >>file }
+            text_of = ""
+        }
+        /^-- @step / { tell(); number++; file = sprintf("%s/%02d_%s.sql", folder, number, $3); tables = ""; next }
+        /^-- @let /  { named[$3] = $0; sub(/^-- @let [^ ]+ /, "", named[$3]); next }
+        /^-- @for /  { tell(); tables = ""; for (i = 3; i <= NF; i++) tables = tables " " ($i in named ? named[$i] : $i); next }
+        /^-- @(batch|expect)/ { text_of = text_of $0 "\n"; next }
+        /^--/ || /^$/ { next }
+        { text_of = text_of $0 "\n" }
+        END { tell() }' "$1"
+}
+
+# play GROUP FILE: each step by us, then the tables that it names as Java finds them.
+play() {
+    local step folder=$work/steps_$(basename "$2" .sql)
+    mkdir -p "$folder"
+    steps "$2" "$folder"
+    for step in "$folder"/*.sql; do
+        echo "step $(basename "$step" .sql)"
+        shell "$1" "$step"
+        rm -f "$1"/expected/*
+        grep -o '\bu\.[a-z_0-9]*' "$step" | sed 's/^u\.//' | sort -u >"$1/only"
+        check_tables "$1" u dump
+        compare "$(basename "$1")"
+    done
+    rm "$1/only"
+}
+
+group_folder() { mkdir -p "$work/$1/warehouse" "$work/$1/expected"; }
+
+java=$work/java_tables
+if [[ $meetings == *" 1 "* || $meetings == *" 2 "* ]]; then
+    group_folder java_tables
+    shell "$java" sql-tests/java/tables.sql
+    check_tables "$java" m dump
+    compare java_tables
 fi
-rm -rf "$java"
 
+if [[ $meetings == *" 2 "* ]]; then
+    if [ -f "$flink" ]; then
+        rm -f "$java"/expected/*
+        if on_flink "$java" sql-tests/java/flink.sql; then
+            check_tables "$java" m check
+            compare java_tables
+        fi
+    else
+        echo 'Flink is not run: TIDELAKE_FLINK names no program'
+    fi
+fi
+[ -n "${TIDELAKE_KEEP:-}" ] || rm -rf "$java"
+
+if [[ $meetings == *" 4 "* ]]; then
+    group_folder upkeep
+    play "$work/upkeep" sql-tests/java/upkeep.sql
+    if [ -f "$flink" ]; then
+        rm -f "$work"/upkeep/expected/*
+        mkdir "$work/flink"
+        steps sql-tests/java/upkeep_flink.sql "$work/flink"
+        if on_flink "$work/upkeep" "$work/flink/01_flink.sql"; then
+            check_tables "$work/upkeep" u check
+            compare upkeep
+            play "$work/upkeep" sql-tests/java/upkeep_after.sql
+        fi
+    fi
+    [ -n "${TIDELAKE_KEEP:-}" ] || rm -rf "$work/upkeep"
+fi
+
+[[ $meetings == *" 3 "* ]] || exit $wrong
 for group in $groups; do
     archive=$fixtures/$group/tables.tar.zst
     if [ ! -f "$archive" ] || ! command -v zstd >/dev/null; then
@@ -113,6 +182,6 @@ for group in $groups; do
     echo "$refused tables of $group could not be written"
     rm "$folder/only"
     compare "onto_$group"
-    rm -rf "$folder"
+    [ -n "${TIDELAKE_KEEP:-}" ] || rm -rf "$folder"
 done
 exit $wrong

@@ -57,7 +57,7 @@ INSERT INTO m.append_tracked SELECT id, v FROM m.source;
 -- Rows that statements change: DELETE, UPDATE and MERGE on every kind of table.
 CREATE TABLE m.dml_key (id INT, v STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'changelog-producer' = 'input');
 INSERT INTO m.dml_key SELECT id, v, n FROM m.source;
-CREATE TABLE m.dml_key_vectors (id INT, v STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'deletion-vectors.enabled' = 'true', 'write-only' = 'true', 'deletion-vectors.merge-on-read' = 'true');
+CREATE TABLE m.dml_key_vectors (id INT, v STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'deletion-vectors.enabled' = 'true');
 INSERT INTO m.dml_key_vectors SELECT id, v, n FROM m.source;
 CREATE TABLE m.dml_key_dynamic (id INT, v STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '-1', 'dynamic-bucket.target-row-num' = '50');
 INSERT INTO m.dml_key_dynamic SELECT id, v, n FROM m.source;

@@ -29,17 +29,19 @@ impl Found<'_> {
             }
             _ => Ok(()),
         };
-        let mut files: HashMap<&str, bool> = HashMap::new();
-        for entry in &changes.entries {
-            files.insert(entry.name(), !entry.deleted());
+        let names = |deleted: bool| -> HashSet<&str> {
+            changes.entries.iter().filter(|entry| entry.deleted() == deleted).map(|entry| entry.name()).collect()
+        };
+        let (removed, added) = (names(true), names(false));
+        // A file that is only described anew keeps its rows, and its vector.
+        for entry in changes.entries.iter().filter(|entry| entry.deleted() && !added.contains(entry.name())) {
+            check_known(entry.name())?;
         }
-        // One that only goes to another level keeps its vector, whatever it is by now.
-        let mut gone = changes.entries.iter().filter(|entry| !files[entry.name()]);
-        gone.try_for_each(|entry| check_known(entry.name()))?;
         for range in changes.new_indexes.iter().filter(is_vectors).flat_map(|entry| entry.dv_ranges.iter().flatten()) {
             check_known(&range.data_file)?;
             let file = range.data_file.as_str();
-            if !files.get(file).copied().unwrap_or_else(|| self.is_live_name(file)) {
+            let is_there = added.contains(file) || (!removed.contains(file) && self.is_live_name(file));
+            if !is_there {
                 return Err(conflict(
                     "another commit removed or rewrote a file whose rows this one deletes; run the statement again",
                 )

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::append_pick::{Limits, Piece, pick_batch, pick_bucketed, pick_full_bucketed};
 use super::append_rows::open;
@@ -26,7 +26,7 @@ use super::append_sort::{SortBy, sorted};
 use crate::commit::{CommitOutcome, Committable, TableCommit, outcome_is_unknown};
 use crate::error::{Error, Result};
 use crate::options::{MemorySize, WriteOptions};
-use crate::plan::live::{LiveRequest, PartitionPredicate, index_entries, live_files};
+use crate::plan::live::{LiveRequest, PartitionPredicate, index_entries, live_files, unlisted};
 use crate::plan::{Partition, PlannedFile};
 use crate::spec::deletion_vector::{DeletionVector, write_index_file};
 use crate::spec::types::row_id_fields;
@@ -125,20 +125,7 @@ async fn compact_owning(
     if tasks.is_empty() {
         return Ok(AppendCompacted::default());
     }
-    let options = Arc::new(WriteOptions::new(table.settings(), false)?);
-    let width = context.session_config().target_partitions().max(1);
-    let mut done = futures::stream::iter(tasks)
-        .map(|task| {
-            let (table, context) = (Arc::clone(table), Arc::clone(context));
-            let (own, options, sort) = (Arc::clone(own), Arc::clone(&options), request.sort.clone());
-            async move {
-                let work = SpawnedTask::spawn(async move {
-                    Box::pin(rewrite(&table, task, &options, sort.as_ref(), &own, &context)).await
-                });
-                work.join().await.map_err(|error| Error::internal("a compaction ended early").with_source(error))?
-            }
-        })
-        .buffer_unordered(width);
+    let mut done = rewrite_all(table, tasks, request.sort.as_ref(), own, context)?;
     let mut compacted = AppendCompacted::default();
     let mut messages: Vec<CommitMessage> = Vec::new();
     while let Some(message) = done.try_next().await? {
@@ -155,6 +142,88 @@ async fn compact_owning(
     let commit = TableCommit::new(Arc::clone(table), TableCommit::new_user(table)?)?.owning(Arc::clone(own));
     compacted.outcome = Box::pin(commit.commit(Committable::batch(messages))).await?;
     Ok(compacted)
+}
+
+/// Compacts the buckets that a writer has added files to, as far as it is due (`spec/data.md 6.7`), and adds what came of it to
+/// the messages of the writer; see [`after_write`](super::after_write).
+pub(super) async fn after_write(
+    table: &Arc<Table>,
+    messages: &mut [CommitMessage],
+    replaces: bool,
+    context: &Arc<TaskContext>,
+    own: &Arc<OwnFiles>,
+) -> Result<()> {
+    // A statement that takes rows out tells of files and vectors that the table does not have yet: the next one compacts.
+    let is_wanted = |message: &CommitMessage| {
+        let changes = message.deleted_files.len() + message.new_index_files.len() + message.deleted_index_files.len();
+        message.bucket >= 0 && !message.new_files.is_empty() && changes == 0
+    };
+    let places: HashMap<(Vec<u8>, i32), usize> = messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| is_wanted(message))
+        .map(|(place, message)| ((message.partition.clone(), message.bucket), place))
+        .collect();
+    if places.is_empty() || check(table).is_err() {
+        return Ok(());
+    }
+    let snapshot = if replaces { None } else { table.snapshot(None).await? };
+    let mut files = Vec::new();
+    if let Some(snapshot) = &snapshot {
+        let touched: HashSet<Vec<u8>> = places.keys().map(|(partition, _)| partition.clone()).collect();
+        let partitions: PartitionPredicate =
+            Arc::new(move |rows: &[Arc<[u8]>]| Ok(rows.iter().map(|row| touched.contains(&**row)).collect()));
+        let request = LiveRequest { partitions: Some(partitions), deletions: true, ..LiveRequest::default() };
+        files = Box::pin(live_files(table, snapshot, request)).await?;
+        files.retain(|file| places.contains_key(&(file.file.partition().to_vec(), file.file.bucket())));
+    }
+    for place in places.values() {
+        let message = &messages[*place];
+        let partition: Arc<[u8]> = Arc::from(message.partition.as_slice());
+        let total = message.total_buckets.unwrap_or_else(|| table.settings().bucket);
+        files.extend(unlisted(table, &partition, message.bucket, total, &message.new_files)?);
+    }
+    let tasks = tasks_of(table, files, &AppendRequest { minor: true, ..AppendRequest::default() })?;
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let mut done: Vec<CommitMessage> = rewrite_all(table, tasks, None, own, context)?.try_collect().await?;
+    if let Some(snapshot) = &snapshot {
+        add_vectors(table, snapshot, &mut done, own).await?;
+    }
+    for compacted in done {
+        let Some(place) = places.get(&(compacted.partition.clone(), compacted.bucket)) else { continue };
+        let message = &mut messages[*place];
+        message.compact_before = compacted.compact_before;
+        message.compact_after = compacted.compact_after;
+        message.compact_new_index_files = compacted.compact_new_index_files;
+        message.compact_deleted_index_files = compacted.compact_deleted_index_files;
+    }
+    Ok(())
+}
+
+/// Does tasks, several at once; a message for each.
+fn rewrite_all(
+    table: &Arc<Table>,
+    tasks: Vec<Task>,
+    sort: Option<&SortBy>,
+    own: &Arc<OwnFiles>,
+    context: &Arc<TaskContext>,
+) -> Result<impl Stream<Item = Result<CommitMessage>> + Unpin + use<>> {
+    let options = Arc::new(WriteOptions::new(table.settings(), false)?);
+    let width = context.session_config().target_partitions().max(1);
+    let (table, context, own, sort) = (Arc::clone(table), Arc::clone(context), Arc::clone(own), sort.cloned());
+    let run = move |task| {
+        let (table, context) = (Arc::clone(&table), Arc::clone(&context));
+        let (own, options, sort) = (Arc::clone(&own), Arc::clone(&options), sort.clone());
+        async move {
+            let work = SpawnedTask::spawn(async move {
+                Box::pin(rewrite(&table, task, &options, sort.as_ref(), &own, &context)).await
+            });
+            work.join().await.map_err(|error| Error::internal("a compaction ended early").with_source(error))?
+        }
+    };
+    Ok(Box::pin(futures::stream::iter(tasks).map(run).buffer_unordered(width)))
 }
 
 /// Refuses what can't be compacted here.

@@ -8,7 +8,8 @@
 //!   -> CommitMessage.compact_*, committed as COMPACT
 //! ```
 //!
-//! [`compact`] compacts a key table by itself; [`after_write`] what a writer has just written, so that both are committed together.
+//! [`compact`] compacts a key table by itself; [`after_write`] what a writer has just written to a key table or to the buckets of an
+//! append table, so that both are committed together.
 //!
 //! May import: `error`, `options`, `spec`, `store`, `format`, `table`, `plan`, `read`, `write`, `commit`.
 
@@ -139,6 +140,10 @@ pub async fn after_write(
     if !is_due_after_writes(table)? {
         return Ok(());
     }
+    if !table.schema().has_primary_key() {
+        let compacted = Box::pin(append::after_write(table, messages, replaces, context, own)).await;
+        return compacted.map_err(|error| table.at(error));
+    }
     let is_wanted = |message: &CommitMessage| message.bucket >= 0 && !message.new_files.is_empty();
     if !messages.iter().any(is_wanted) {
         return Ok(());
@@ -187,11 +192,12 @@ pub async fn after_write(
     Ok(())
 }
 
-/// Whether a writer of the table compacts what it has written.
+/// Whether a writer of the table compacts what it has written: rows with keys, and those of append tables with buckets.
 pub(crate) fn is_due_after_writes(table: &Table) -> Result<bool> {
     let options = table.settings();
     let write_only = options.value::<bool>("write-only")?.unwrap_or(false);
-    Ok(table.schema().has_primary_key() && !write_only && !options.pk_clustering_override)
+    let has_buckets = table.schema().has_primary_key() || options.bucket > 0;
+    Ok(has_buckets && !write_only && !options.pk_clustering_override)
 }
 
 /// Whether a writer compacts all of a bucket (`spec/data.md 7.4`).

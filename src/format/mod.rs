@@ -44,6 +44,7 @@ use object_store::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::DataField;
 
+pub(crate) use parquet::as_view;
 pub use parquet::holds_nanoseconds;
 pub use scan::FileScan;
 pub use variant::variant_to_json;

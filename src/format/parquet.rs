@@ -168,7 +168,7 @@ impl Opened {
 }
 
 /// Text and bytes of a column as views.
-fn as_view(field: &FieldRef) -> FieldRef {
+pub(crate) fn as_view(field: &FieldRef) -> FieldRef {
     let view = match field.data_type() {
         ArrowType::Utf8 => ArrowType::Utf8View,
         ArrowType::Binary => ArrowType::BinaryView,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! deltas of what expires --add_deltas--> files that no snapshot from then on has
-//!   spare_tagged   files of a tag before the removal
+//!   spare_tagged   files that a tag has
 //!   spare_returned files that a later snapshot took back
 //!   spare_branches files that other branches have
 //! ```
@@ -11,7 +11,7 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`, `plan`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -43,12 +43,13 @@ struct Doom {
     /// The file and those that belong to it.
     paths: Vec<Path>,
     bytes: u64,
-    /// The snapshot that removed it, or whose changelog it is.
-    at: i64,
     /// When it was made, `i64::MIN` where that is not recorded.
     created: i64,
     is_changelog: bool,
 }
+
+/// What a manifest adds and removes of the files here, 1 and -1.
+type Changes = Vec<(Box<[u8]>, i64)>;
 
 /// Which removed files may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,11 @@ pub(super) struct Doomed {
 }
 
 impl Doomed {
+    /// Whether nothing is to go.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
     /// Nothing goes.
     pub(super) fn clear(&mut self) {
         self.files.clear();
@@ -98,14 +104,14 @@ impl Doomed {
     ) {
         let reads = snapshots.iter().map(|snapshot| async move {
             let metas = delta_manifests(table, snapshot).await?;
-            Ok::<_, crate::error::Error>((snapshot, all_entries(table, &metas).await?))
+            all_entries(table, &metas).await
         });
         let reads: Vec<_> = reads.collect();
         let mut reads = futures::stream::iter(reads).buffered(CONCURRENCY);
         let mut position = 0;
         while let Some(read) = reads.next().await {
             let added = match read {
-                Ok((snapshot, manifests)) => self.add_delta(locator, snapshot.id, &manifests, removed),
+                Ok(manifests) => self.add_delta(locator, &manifests, removed),
                 Err(error) => Err(error),
             };
             if added.is_err() {
@@ -122,7 +128,6 @@ impl Doomed {
     fn add_delta(
         &mut self,
         locator: &mut Locator<'_>,
-        at: i64,
         manifests: &[Arc<ManifestEntries>],
         removed: Removed,
     ) -> Result<()> {
@@ -142,7 +147,7 @@ impl Doomed {
         for (entries, row) in found {
             let name = entries.file_name.get(row);
             if !kept.contains(name) {
-                dooms.push((name, doom(locator, entries, row, at, false)?));
+                dooms.push((name, doom(locator, entries, row, false)?));
             }
         }
         for (name, doom) in dooms {
@@ -167,17 +172,17 @@ impl Doomed {
                 all_entries(table, &metas).await
             };
             let added = match read.await {
-                Ok(manifests) => self.add_changelog(locator, snapshot.id, &manifests),
+                Ok(manifests) => self.add_changelog(locator, &manifests),
                 Err(error) => Err(error),
             };
             self.unread += usize::from(added.is_err());
         }
     }
 
-    fn add_changelog(&mut self, locator: &mut Locator<'_>, at: i64, manifests: &[Arc<ManifestEntries>]) -> Result<()> {
+    fn add_changelog(&mut self, locator: &mut Locator<'_>, manifests: &[Arc<ManifestEntries>]) -> Result<()> {
         for entries in manifests {
             for row in (0..entries.len()).filter(|row| entries.kind[*row] != DELETE) {
-                let doom = doom(locator, entries, row, at, true)?;
+                let doom = doom(locator, entries, row, true)?;
                 self.insert(entries.file_name.get(row), doom);
             }
         }
@@ -191,43 +196,58 @@ impl Doomed {
         }
     }
 
-    /// Spares the data files that a tag keeps: the nearest one before a file's removal has it, if any has.
+    /// Spares the data files that a tag keeps. A file that was taken back was away for a while, so that any tag may have it
+    /// whose state is not older than the file: the latest ones are asked first, because they most often tell.
     pub(super) async fn spare_tagged(&mut self, table: &Table, tags: &[Snapshot]) {
-        let nearest = |doom: &Doom| {
-            let before = tags.partition_point(|tag| tag.id < doom.at);
-            before.checked_sub(1).filter(|_| !doom.is_changelog)
-        };
-        let asked: BTreeSet<usize> = self.files.values().flatten().filter_map(nearest).collect();
-        let mut live: BTreeMap<usize, Option<HashSet<Box<[u8]>>>> = BTreeMap::new();
-        for tag in asked {
-            let found = self.live_of(table, &tags[tag]).await;
-            self.unread += usize::from(found.is_err());
-            live.insert(tag, found.ok());
-        }
-        self.files.retain(|name, dooms| {
-            dooms.retain(|doom| {
-                let Some(tag) = nearest(doom) else { return true };
-                let Some(Some(live)) = live.get(&tag) else { return false };
-                // One that was there before the tag and is not in it was away for a while, and an earlier tag may have it.
-                let was_away =
-                    doom.created != i64::MIN && doom.created.saturating_add(CLOCKS_APART) < tags[tag].time_millis;
-                !live.contains(name) && !was_away
+        let mut known = HashMap::new();
+        let mut latest_first: Vec<&Snapshot> = tags.iter().collect();
+        latest_first.sort_by_key(|tag| std::cmp::Reverse(tag.id));
+        for tag in latest_first {
+            let may_be_in =
+                |doom: &Doom| !doom.is_changelog && doom.created <= tag.time_millis.saturating_add(CLOCKS_APART);
+            if !self.files.values().flatten().any(may_be_in) {
+                continue;
+            }
+            let live = self.live_of(table, tag, &mut known).await;
+            self.unread += usize::from(live.is_err());
+            let live = live.ok();
+            self.files.retain(|name, dooms| {
+                dooms.retain(|doom| !may_be_in(doom) || live.as_ref().is_some_and(|live| !live.contains(name)));
+                !dooms.is_empty()
             });
-            !dooms.is_empty()
-        });
+        }
     }
 
-    /// Names of the files here that `state` has.
-    async fn live_of(&self, table: &Table, state: &Snapshot) -> Result<HashSet<Box<[u8]>>> {
+    /// Spares the data files that `state` has.
+    pub(super) async fn spare_live(&mut self, table: &Table, state: &Snapshot) -> Result<()> {
+        for name in self.live_of(table, state, &mut HashMap::new()).await? {
+            self.files.remove(&name);
+        }
+        Ok(())
+    }
+
+    /// Names of the files here that `state` has. `known` has what manifests that states share say of them.
+    async fn live_of(
+        &self,
+        table: &Table,
+        state: &Snapshot,
+        known: &mut HashMap<String, Changes>,
+    ) -> Result<HashSet<Box<[u8]>>> {
         let mut counts: HashMap<Box<[u8]>, i64> = HashMap::new();
         for meta in state_manifests(table, state).await? {
-            let entries = manifest_entries(table, &meta).await?;
-            for row in 0..entries.len() {
-                let name = entries.file_name.get(row);
-                if self.files.contains_key(name) {
-                    let count = if entries.kind[row] == DELETE { -1 } else { 1 };
-                    *counts.entry(name.into()).or_default() += count;
+            if !known.contains_key(&meta.file_name) {
+                let entries = manifest_entries(table, &meta).await?;
+                let mut changes = Changes::new();
+                for row in 0..entries.len() {
+                    let name = entries.file_name.get(row);
+                    if self.files.contains_key(name) {
+                        changes.push((name.into(), if entries.kind[row] == DELETE { -1 } else { 1 }));
+                    }
                 }
+                known.insert(meta.file_name.clone(), changes);
+            }
+            for (name, change) in known.get(&meta.file_name).into_iter().flatten() {
+                *counts.entry(name.clone()).or_default() += change;
             }
         }
         Ok(counts.into_iter().filter(|(_, count)| *count > 0).map(|(name, _)| name).collect())
@@ -251,6 +271,23 @@ impl Doomed {
     pub(super) async fn spare_returned(&mut self, table: &Table, overwrites: &[Arc<Snapshot>]) -> Result<()> {
         for snapshot in overwrites {
             self.spare_added(table, &delta_manifests(table, snapshot).await?).await?;
+        }
+        Ok(())
+    }
+
+    /// Spares the files that long-lived changelogs which stay refer to: those that were taken back and removed again belong to
+    /// two of them.
+    pub(super) async fn spare_changelogs(&mut self, table: &Table, kept: &[Arc<Snapshot>]) -> Result<()> {
+        if kept.iter().all(|changelog| changelog.commit_kind != CommitKind::Overwrite) {
+            return Ok(());
+        }
+        for changelog in kept.iter().filter(|changelog| changelog.changelog_manifest_list.is_none()) {
+            for meta in delta_manifests(table, changelog).await?.iter() {
+                let entries = manifest_entries(table, meta).await?;
+                for row in 0..entries.len() {
+                    self.files.remove(entries.file_name.get(row));
+                }
+            }
         }
         Ok(())
     }
@@ -283,11 +320,10 @@ impl Doomed {
     }
 }
 
-fn doom(locator: &mut Locator<'_>, entries: &ManifestEntries, row: usize, at: i64, is_changelog: bool) -> Result<Doom> {
+fn doom(locator: &mut Locator<'_>, entries: &ManifestEntries, row: usize, is_changelog: bool) -> Result<Doom> {
     Ok(Doom {
         paths: locator.files(entries, row)?,
         bytes: entries.file_size[row].max(0) as u64,
-        at,
         created: entries.creation_time[row],
         is_changelog,
     })

@@ -77,12 +77,24 @@ async fn expire(table: &Table, first: i64, end: Option<i64>) -> Result<Expired> 
     doomed.add_deltas(table, &mut locator, &without, Removed::All).await;
     // Lists that went with their snapshots are nothing that is missing.
     doomed.unread = 0;
+    let kept = match end {
+        Some(end) => existing(&changelogs, end..last).await?,
+        None => Vec::new(),
+    };
+    let next = kept.first().map(Arc::clone);
+    if !doomed.is_empty() {
+        // Snapshots between the two histories may have taken files back.
+        let spared = async {
+            doomed.spare_live(table, &earliest).await?;
+            doomed.spare_changelogs(table, &kept).await
+        };
+        if spared.await.is_err() {
+            doomed.clear();
+            doomed.unread += 1;
+        }
+    }
     doomed.add_changelogs(table, &mut locator, &with).await;
     let mut protection = Protection::new(table, &earliest, latest).await;
-    let next = match end {
-        Some(end) => existing(&changelogs, end..last).await?.into_iter().next(),
-        None => None,
-    };
     if let Some(next) = &next {
         protection.add_changelog(table, next).await;
     }

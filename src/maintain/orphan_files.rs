@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{read_index_manifest, read_manifest_list};
 use crate::spec::partition::escape;
 use crate::spec::{ManifestMeta, Snapshot};
-use crate::store::{Schemas, Snapshots};
+use crate::store::{Schemas, Snapshots, TableFiles, Tag};
 use crate::table::Table;
 
 /// Folders that are listed at once unless told otherwise.
@@ -134,22 +134,37 @@ async fn used(table: &Table) -> Result<Used> {
                 "branch {name} has no schema, so that nobody knows what belongs to it"
             )));
         }
-        for state in steadily(|| branch.tagged()).await? {
-            add_state(table, &state, &mut used, &mut manifests).await?;
+        for tag in steadily(|| tags_of(&branch)).await? {
+            let path = branch.files.tag_path(&tag.name)?;
+            let holder = Holder { table: &branch.files, path: &path, shows: Shows::State };
+            add_state(table, &tag.snapshot, &holder, &mut used, &mut manifests).await?;
         }
-        for history in [&branch.snapshots, &branch.changelogs] {
+        for (history, shows) in [(&branch.snapshots, Shows::State), (&branch.changelogs, Shows::Changelog)] {
             let ids = all_ids(history).await?;
             let loads: Vec<_> = ids.into_iter().map(|id| steadily(move || history.find(id))).collect();
             let mut loads = futures::stream::iter(loads).buffered(CONCURRENCY);
             while let Some(state) = loads.try_next().await? {
                 if let Some(state) = state {
-                    add_state(table, &state, &mut used, &mut manifests).await?;
+                    let path = history.path(state.id);
+                    let holder = Holder { table: &branch.files, path: &path, shows };
+                    add_state(table, &state, &holder, &mut used, &mut manifests).await?;
                 }
             }
         }
         used.branches.push(branch);
     }
     Ok(used)
+}
+
+/// The tags of a branch. Listed twice, as branches are.
+async fn tags_of(branch: &Branch) -> Result<Vec<Arc<Tag>>> {
+    let mut found = branch.tags.list().await?;
+    for tag in branch.tags.list().await? {
+        if !found.contains(&tag) {
+            found.push(tag);
+        }
+    }
+    Ok(found)
 }
 
 /// All ids of a history: what is listed, twice, and whatever a list may have left out: ids in between, before and after.
@@ -185,27 +200,60 @@ async fn steadily<T, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Resu
     }
 }
 
-/// What is read, or nothing when it is gone: whoever expires at the same time took it away. It is asked for twice, because an
-/// answer that is wrong for a moment would have needed files deleted.
-async fn unless_gone<T: Default, F: Future<Output = Result<T>>>(ask: impl Fn() -> F) -> Result<T> {
-    match steadily(&ask).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        answer => return answer,
-    }
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    match steadily(&ask).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),
-        answer => answer,
+/// The file that refers to what is read.
+struct Holder<'a> {
+    table: &'a TableFiles,
+    path: &'a Path,
+    shows: Shows,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shows {
+    /// A state of the table: all of it is there as long as the file is.
+    State,
+    /// A long-lived changelog, whose snapshot took some of it away.
+    Changelog,
+}
+
+impl Holder<'_> {
+    /// What is read, or nothing when it is gone because whoever expires at the same time took it away: then its holder went
+    /// first.
+    ///
+    /// # Errors
+    /// Not found when it is gone and its holder is not: nobody knows what belongs to that one.
+    async fn unless_gone<T: Default, F: Future<Output = Result<T>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+        match steadily(&ask).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            answer => return answer,
+        }
+        // An answer that is wrong for a moment would have needed files deleted.
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        match steadily(&ask).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if self.shows == Shows::State && steadily(|| self.table.exists(self.path)).await? {
+                    let holder = self.path.filename().unwrap_or_default().to_owned();
+                    return Err(error.with("needed by", holder));
+                }
+                Ok(T::default())
+            }
+            answer => answer,
+        }
     }
 }
 
-async fn add_state(table: &Table, state: &Snapshot, used: &mut Used, manifests: &mut HashSet<String>) -> Result<()> {
+async fn add_state(
+    table: &Table,
+    state: &Snapshot,
+    holder: &Holder<'_>,
+    used: &mut Used,
+    manifests: &mut HashSet<String>,
+) -> Result<()> {
     let mut unseen: Vec<ManifestMeta> = Vec::new();
-    let base =
-        unless_gone(|| read_manifest_list(table, &state.base_manifest_list, state.base_manifest_list_size)).await?;
-    let delta =
-        unless_gone(|| read_manifest_list(table, &state.delta_manifest_list, state.delta_manifest_list_size)).await?;
-    let changelog = unless_gone(|| changelog_manifests(table, state)).await?;
+    let (base, base_size) = (&state.base_manifest_list, state.base_manifest_list_size);
+    let (delta, delta_size) = (&state.delta_manifest_list, state.delta_manifest_list_size);
+    let base = holder.unless_gone(|| read_manifest_list(table, base, base_size)).await?;
+    let delta = holder.unless_gone(|| read_manifest_list(table, delta, delta_size)).await?;
+    let changelog = holder.unless_gone(|| changelog_manifests(table, state)).await?;
     for meta in base.iter().chain(delta.iter()).chain(changelog.iter()) {
         if manifests.insert(meta.file_name.clone()) {
             used.add(meta.file_name.as_bytes());
@@ -220,12 +268,14 @@ async fn add_state(table: &Table, state: &Snapshot, used: &mut Used, manifests: 
     if let Some(name) = &state.index_manifest
         && manifests.insert(name.clone())
     {
-        for entry in unless_gone(|| read_index_manifest(table, name)).await?.iter() {
+        for entry in holder.unless_gone(|| read_index_manifest(table, name)).await?.iter() {
             used.add(entry.file_name.as_bytes());
         }
     }
-    let reads: Vec<_> =
-        unseen.iter().map(|meta| unless_gone(move || async move { manifest_entries(table, meta).await })).collect();
+    let reads: Vec<_> = unseen
+        .iter()
+        .map(|meta| holder.unless_gone(move || async move { manifest_entries(table, meta).await }))
+        .collect();
     let mut reads = futures::stream::iter(reads).buffered(CONCURRENCY);
     while let Some(entries) = reads.try_next().await? {
         for row in 0..entries.len() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::PartitionedFile;
 use futures::future::BoxFuture;
@@ -10,6 +11,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use object_store::ObjectMeta;
 use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 
 use super::deletion::{self, DeletedRows};
@@ -17,7 +19,7 @@ use super::evolution::FileMapping;
 use super::parquet_reader::CheckedReaderFactory;
 use super::resolve::{KeyReader, MergeRules};
 use crate::error::{Error, Result};
-use crate::format::{FileRead, holds_nanoseconds};
+use crate::format::{FileRead, as_view, holds_nanoseconds};
 use crate::options::MergeEngine;
 use crate::plan::{PlannedFile, Section};
 use crate::spec::DataField;
@@ -86,9 +88,14 @@ async fn open(
         e_tag: None,
         version: None,
     });
-    let reader = parquet.reader(described, &ExecutionPlanMetricsSet::new())?;
+    let mut reader = parquet.reader(described, &ExecutionPlanMetricsSet::new())?;
     let read_error = |error| Error::corrupt("the Parquet file cannot be read").with_source(error);
-    let builder = ParquetRecordBatchStreamBuilder::new(reader).await.map_err(read_error)?;
+    let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let found = ArrowReaderMetadata::load_async(&mut reader, plain.clone()).await.map_err(read_error)?;
+    // Text as it is wanted in the end is copied once less.
+    let views = Arc::new(Schema::new(found.schema().fields().iter().map(as_view).collect::<Vec<_>>()));
+    let found = ArrowReaderMetadata::try_new(Arc::clone(found.metadata()), plain.with_schema(views));
+    let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, found.map_err(read_error)?);
     let mut roots = Vec::with_capacity(physical.len());
     for field in &physical {
         let root = builder

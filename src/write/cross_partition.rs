@@ -29,6 +29,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::compact_texts::merged_in_little_memory;
 use super::exec::sorted_into_one;
 use super::prepare::{Partitions, is_retract, select};
 use super::target::{BUCKET, ORDINAL, RunSlot, WriteRun, WriteTarget};
@@ -148,8 +149,8 @@ impl ExecutionPlan for LakeKeyLocationExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
         let schema = Arc::clone(self.target.rows());
-        let rows = self.rows.execute(partition, Arc::clone(&context))?;
-        let keys = self.keys.execute(partition, context)?;
+        let rows = merged_in_little_memory(&self.rows, &context).execute(partition, Arc::clone(&context))?;
+        let keys = merged_in_little_memory(&self.keys, &context).execute(partition, context)?;
         let locator = Locator::new(run, keys)?;
         let located = futures::stream::try_unfold((locator, rows), |(mut locator, mut rows)| async move {
             while let Some(batch) = rows.try_next().await? {

@@ -16,6 +16,7 @@ use crate::format::write::{check_nulls, check_types};
 use crate::format::{FileFormat, FileWrite, FileWriter};
 use crate::options::{ChangelogProducer, FileRole, StatsMode, WriteOptions};
 use crate::spec::binary_row::encode_rows;
+use crate::spec::datum::Datum;
 use crate::spec::file_index::{FILE_SUFFIX, FileIndexDefinition, FileIndexesWriter};
 use crate::spec::types::{
     KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, SEQUENCE_NUMBER_ID, SYSTEM_FIELD_ID_START, VALUE_KIND, VALUE_KIND_ID,
@@ -208,9 +209,37 @@ impl FileLayout {
         &self.value_schema
     }
 
+    /// The columns of the keys among the values, and where they stand before them.
+    fn repeated(&self) -> Vec<(usize, usize)> {
+        let before = self.physical.len() - self.values.len();
+        let keys = self.keys.iter().enumerate().filter(|_| self.has_key_columns);
+        keys.map(|(position, key)| (before + key, position)).collect()
+    }
+
+    /// The columns of a key that is alone, and of sequence numbers.
+    fn distinct(&self) -> Vec<usize> {
+        let before = self.physical.len() - self.values.len();
+        let [key] = self.keys.as_slice() else {
+            return (0..before).filter(|column| self.physical[*column].id == SEQUENCE_NUMBER_ID).collect();
+        };
+        let is_kind = |column: &usize| self.physical[*column].id == VALUE_KIND_ID;
+        (0..before).filter(|column| !is_kind(column)).chain([before + key]).collect()
+    }
+
     fn key_of(&self, rows: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
         let keys: Vec<ArrayRef> = self.keys.iter().map(|key| rows[*key].slice(row, 1)).collect();
         Ok(encode_rows(&keys, &self.key_types)?.serialized(0).to_vec())
+    }
+}
+
+/// Takes the statistics of ids away that are not all there: a NULL stands for the one that the file gives the row, which lies within
+/// no bounds and is not NULL.
+fn forget_filled_in(fields: &[DataField], summaries: &mut [ColumnSummary]) {
+    for (field, summary) in fields.iter().zip(summaries) {
+        if matches!(field.name.as_str(), ROW_ID | SEQUENCE_NUMBER) && summary.null_count.is_some_and(|nulls| nulls > 0)
+        {
+            *summary = ColumnSummary { min: Datum::Null, max: Datum::Null, null_count: None };
+        }
     }
 }
 
@@ -273,6 +302,8 @@ impl DataFileWriter {
             format: file.format,
             compression: file.compression.clone(),
             fields: Arc::clone(&layout.physical),
+            repeated: layout.repeated(),
+            distinct: layout.distinct(),
             options: Arc::clone(&context.options),
             reservation,
         };
@@ -375,7 +406,10 @@ impl DataFileWriter {
             Some(indexes) => store_indexes(&context, &file, indexes.finish()?).await?,
             None => (Vec::new(), None),
         };
-        let summaries = stats.finish()?;
+        let mut summaries = stats.finish()?;
+        if layout.keys.is_empty() {
+            forget_filled_in(&layout.values, &mut summaries);
+        }
         let (value_stats, value_stats_cols) =
             value_stats(&layout.values, &summaries, context.options.stats_dense_store)?;
         let key_stats = if layout.keys.is_empty() {

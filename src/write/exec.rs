@@ -34,6 +34,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::CommitMessage;
 use super::bucket::{AppendBucket, KeyBucket};
+use super::compact_texts::merged_in_little_memory;
 use super::cross_partition::{LakeKeyLocationExec, key_location_schema};
 use super::merge::KeyRows;
 use super::mode::BucketMode;
@@ -261,7 +262,8 @@ impl ExecutionPlan for LakeWriteExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
         // Rows are read, sorted and merged in a task of their own, so that this one has nothing to do but write them.
-        let input = spawn_buffered(self.input.execute(partition, context)?, BATCHES_AHEAD);
+        let input = merged_in_little_memory(&self.input, &context);
+        let input = spawn_buffered(input.execute(partition, context)?, BATCHES_AHEAD);
         let sorted = self.target.is_sorted();
         let messages = futures::stream::once(async move {
             let written = if sorted {

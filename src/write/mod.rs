@@ -16,6 +16,7 @@ mod ahead;
 mod assign;
 mod bucket;
 mod check;
+mod compact_texts;
 mod context;
 mod cross_partition;
 mod data_file;

@@ -15,6 +15,7 @@
 //! May import: `error`, `options`, `spec`.
 
 mod avro;
+mod copied_columns;
 mod int96;
 mod orc;
 mod orc_footer;
@@ -80,6 +81,10 @@ pub struct FileWrite {
     pub compression: String,
     /// Its columns in order, with their field ids.
     pub fields: Arc<[DataField]>,
+    /// Columns that have the values of an earlier one in every row, each with the position of that one.
+    pub repeated: Vec<(usize, usize)>,
+    /// Columns whose values hardly repeat from row to row, so that a dictionary of them is in vain.
+    pub distinct: Vec<usize>,
     /// The options of its table.
     pub options: Arc<WriteOptions>,
     /// Where memory is accounted.

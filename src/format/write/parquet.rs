@@ -1,10 +1,12 @@
 //! Parquet files (`spec/data.md 1.4`), encoded column by column with the arrow writer; INT96 columns aside.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, SchemaRef};
 use parking_lot::Mutex;
+use parquet::arrow::arrow_writer::PageStoreFactory;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::data_type::Int96Type;
@@ -13,14 +15,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
 
+use super::copied_columns::{CopiedChunk, KeptPages};
 use super::int96::{self, Int96Column};
 use super::parquet_schema::parquet_schema;
 use super::sink::Sink;
 use super::{Encoder, FileWrite};
 use crate::error::{Error, Result};
-use crate::options::WriteOptions;
 use crate::spec::DataField;
-use crate::spec::types::arrow_schema;
+use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER, arrow_schema};
 
 /// Bytes of a row group, unless told; Java's default.
 const ROW_GROUP_BYTES: u64 = 128 << 20;
@@ -41,6 +43,8 @@ enum Column {
         has_nan: bool,
     },
     Int96(Int96Column),
+    /// The values of an earlier leaf, which are written once more.
+    Copy(usize),
 }
 
 /// A row group in the making.
@@ -53,10 +57,14 @@ struct RowGroup {
 pub(super) struct ParquetEncoder {
     file: SerializedFileWriter<Sink>,
     factory: ArrowRowGroupWriterFactory,
+    descriptor: SchemaDescriptor,
     schema: SchemaRef,
     fields: Arc<[DataField]>,
     /// For each leaf, whether it is INT96.
     int96: Vec<bool>,
+    /// For each leaf, the earlier one whose values it has.
+    copy_of: Vec<Option<usize>>,
+    pages: Arc<KeptPages>,
     /// Bytes of a row group.
     limit: u64,
     group: Option<RowGroup>,
@@ -70,12 +78,18 @@ impl ParquetEncoder {
         if int96.len() != descriptor.num_columns() {
             return Err(Error::internal("the leaves of the columns were counted wrongly"));
         }
-        let properties = properties(&write.compression, &write.options, &descriptor, &int96)?;
+        let properties = properties(write, &descriptor, &int96)?;
         let file =
             SerializedFileWriter::new(sink, descriptor.root_schema_ptr(), Arc::new(properties)).map_err(failed)?;
         let schema = arrow_schema(&write.fields);
+        let copy_of = copies(write, &descriptor, &int96);
+        let pages = Arc::new(KeptPages::new(copy_of.len(), copy_of.iter().copied().flatten()));
+        let factory = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema));
         Ok(Self {
-            factory: ArrowRowGroupWriterFactory::new(&file, Arc::clone(&schema)),
+            factory: factory.with_page_store_factory(Arc::clone(&pages) as Arc<dyn PageStoreFactory>),
+            copy_of,
+            pages,
+            descriptor,
             file,
             schema,
             fields: Arc::clone(&write.fields),
@@ -93,13 +107,11 @@ impl ParquetEncoder {
                 let writers = self.factory.create_column_writers(index).map_err(failed)?;
                 let columns = writers
                     .into_iter()
-                    .zip(&self.int96)
-                    .map(|(writer, is_int96)| {
-                        if *is_int96 {
-                            Column::Int96(Int96Column::default())
-                        } else {
-                            Column::Arrow { writer: Box::new(writer), has_nan: false }
-                        }
+                    .zip(self.int96.iter().zip(&self.copy_of))
+                    .map(|(writer, leaf)| match leaf {
+                        (true, _) => Column::Int96(Int96Column::default()),
+                        (false, Some(earlier)) => Column::Copy(*earlier),
+                        (false, None) => Column::Arrow { writer: Box::new(writer), has_nan: false },
                     })
                     .collect();
                 RowGroup { columns, rows: 0 }
@@ -122,7 +134,7 @@ impl ParquetEncoder {
                         *has_nan |= nan;
                         work.push((writer, leaf));
                     }
-                    Some(Column::Int96(_)) => {}
+                    Some(Column::Int96(_) | Column::Copy(_)) => {}
                     None => return Err(Error::internal("a batch has more leaves than its file")),
                 }
             }
@@ -131,7 +143,7 @@ impl ParquetEncoder {
         if has_int96 {
             let mut columns = group.columns.iter_mut().map(|column| match column {
                 Column::Int96(column) => Some(column),
-                Column::Arrow { .. } => None,
+                Column::Arrow { .. } | Column::Copy(_) => None,
             });
             for (field, array) in fields.iter().zip(batch.columns()) {
                 int96::append(array, &field.data_type, &mut columns)?;
@@ -201,7 +213,8 @@ impl Encoder for ParquetEncoder {
     fn flush(&mut self) -> Result<()> {
         let Some(group) = self.group.take() else { return Ok(()) };
         let mut out = self.file.next_row_group().map_err(failed)?;
-        for column in group.columns {
+        let mut said = HashMap::new();
+        for (leaf, column) in group.columns.into_iter().enumerate() {
             match column {
                 Column::Arrow { writer, has_nan } => {
                     let mut chunk = writer.close().map_err(failed)?;
@@ -211,7 +224,18 @@ impl Encoder for ParquetEncoder {
                         result.metadata = metadata.build().map_err(failed)?;
                         result.column_index = None;
                     }
+                    if self.copy_of.contains(&Some(leaf)) {
+                        said.insert(leaf, chunk.close().clone());
+                    }
                     chunk.append_to_row_group(&mut out).map_err(failed)?;
+                }
+                Column::Copy(earlier) => {
+                    let (Some(pages), Some(close)) = (self.pages.take(earlier), said.remove(&earlier)) else {
+                        return Err(Error::internal("a column that is to be written again was not written"));
+                    };
+                    let copied = CopiedChunk::new(pages, close).map_err(failed)?;
+                    let (chunk, close) = copied.of_column(self.descriptor.column(leaf)).map_err(failed)?;
+                    out.append_column(&chunk, close).map_err(failed)?;
                 }
                 Column::Int96(column) => {
                     let Some(mut writer) = out.next_column().map_err(failed)? else {
@@ -230,12 +254,17 @@ impl Encoder for ParquetEncoder {
     }
 
     fn pending(&self) -> u64 {
-        self.group.iter().flat_map(|group| &group.columns).fold(0, |sum, column| {
-            sum + match column {
-                Column::Arrow { writer, .. } => writer.get_estimated_total_bytes() as u64,
-                Column::Int96(column) => column.pending(),
-            }
-        })
+        let Some(group) = &self.group else { return 0 };
+        let of = |column: &Column| match column {
+            Column::Arrow { writer, .. } => writer.get_estimated_total_bytes() as u64,
+            Column::Int96(column) => column.pending(),
+            Column::Copy(_) => 0,
+        };
+        let again = |column: &Column| match column {
+            Column::Copy(earlier) => group.columns.get(*earlier).map_or(0, of),
+            _ => 0,
+        };
+        group.columns.iter().map(|column| of(column) + again(column)).sum()
     }
 
     fn memory(&self) -> usize {
@@ -243,6 +272,7 @@ impl Encoder for ParquetEncoder {
             sum + match column {
                 Column::Arrow { writer, .. } => writer.memory_size(),
                 Column::Int96(column) => column.memory(),
+                Column::Copy(_) => 0,
             }
         })
     }
@@ -254,6 +284,43 @@ impl Encoder for ParquetEncoder {
         std::io::Write::flush(self.file.inner_mut())
             .map_err(|error| Error::internal("the end of a Parquet file is missing").with_source(error))
     }
+}
+
+/// For each leaf the earlier one whose pages it takes over: where the values are the same, and the options do not ask for other
+/// pages.
+fn copies(write: &FileWrite, descriptor: &SchemaDescriptor, int96: &[bool]) -> Vec<Option<usize>> {
+    let mut copy_of = vec![None; descriptor.num_columns()];
+    let mut leaves = vec![Vec::new(); write.fields.len()];
+    for leaf in 0..descriptor.num_columns() {
+        if let Some(leaves) = leaves.get_mut(descriptor.get_column_root_idx(leaf)) {
+            leaves.push(leaf);
+        }
+    }
+    let parquet = &write.options.parquet;
+    let is_special = |leaf: usize| {
+        let name = descriptor.column(leaf).path().string();
+        int96.get(leaf).copied().unwrap_or(false)
+            || parquet.dictionary_of.contains_key(&name)
+            || parquet.bloom_filter_of.contains_key(&name)
+            || parquet.bloom_filter_values.contains_key(&name)
+            || parquet.bloom_filter_fpp.contains_key(&name)
+    };
+    for (column, earlier) in &write.repeated {
+        let (Some([leaf]), Some([first])) =
+            (leaves.get(*column).map(Vec::as_slice), leaves.get(*earlier).map(Vec::as_slice))
+        else {
+            continue;
+        };
+        let (a, b) = (descriptor.column(*leaf), descriptor.column(*first));
+        let is_same = a.physical_type() == b.physical_type()
+            && a.type_length() == b.type_length()
+            && a.max_def_level() == b.max_def_level()
+            && a.max_rep_level() == b.max_rep_level();
+        if first < leaf && is_same && !is_special(*leaf) && !is_special(*first) {
+            copy_of[*leaf] = Some(*first);
+        }
+    }
+    copy_of
 }
 
 fn compression(name: &str, zstd_level: i32) -> Result<Compression> {
@@ -278,14 +345,9 @@ fn compression(name: &str, zstd_level: i32) -> Result<Compression> {
     })
 }
 
-fn properties(
-    codec: &str,
-    options: &WriteOptions,
-    descriptor: &SchemaDescriptor,
-    int96: &[bool],
-) -> Result<WriterProperties> {
-    let parquet = &options.parquet;
-    let codec = parquet.compression.as_deref().unwrap_or(codec);
+fn properties(write: &FileWrite, descriptor: &SchemaDescriptor, int96: &[bool]) -> Result<WriterProperties> {
+    let (options, parquet) = (&write.options, &write.options.parquet);
+    let codec = parquet.compression.as_deref().unwrap_or(&write.compression);
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     // `#a.b` is the field b of the column a.
     let path = |name: &str| ColumnPath::new(name.split('.').map(str::to_owned).collect());
@@ -298,6 +360,18 @@ fn properties(
         .set_dictionary_page_size_limit(size(parquet.dictionary_page_bytes))
         .set_bloom_filter_enabled(parquet.bloom_filter)
         .set_writer_version(if parquet.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 });
+    for column in &write.distinct {
+        if let Some(field) = write.fields.get(*column) {
+            builder = builder.set_column_dictionary_enabled(ColumnPath::from(field.name.clone()), false);
+        }
+    }
+    // The ids of rewritten rows have no dictionary: a column of NULLs alone would have an empty one, in which Java's reader looks for
+    // the value of an id, which it takes for NOT NULL.
+    if descriptor.columns().iter().any(|column| column.path().parts() == [ROW_ID]) {
+        for column in [ROW_ID, SEQUENCE_NUMBER] {
+            builder = builder.set_column_dictionary_enabled(path(column), false);
+        }
+    }
     for (column, enabled) in &parquet.dictionary_of {
         builder = builder.set_column_dictionary_enabled(path(column), *enabled);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use arrow::array::{
     BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
     Int32Array, Int64Array, ListArray, MapArray, StringViewArray, StructArray, Time32MillisecondArray,
@@ -39,6 +40,8 @@ fn file(
         format: FileFormat::of_file(name).unwrap(),
         compression: options.compression(crate::options::FileRole::Data(0)).to_owned(),
         fields: fields.into(),
+        repeated: Vec::new(),
+        distinct: Vec::new(),
         options,
         reservation: MemoryConsumer::new("test").register(pool),
     }
@@ -253,6 +256,27 @@ async fn parquet_when_row_groups_are_small_then_read_back_the_same() {
 }
 
 #[tokio::test]
+async fn parquet_when_rows_have_ids_then_the_ids_have_no_dictionary() {
+    let fields: Vec<DataField> = ["_ROW_ID", "_SEQUENCE_NUMBER", "n"]
+        .iter()
+        .enumerate()
+        .map(|(index, name)| DataField::new(index as i32, *name, DataType::nullable(TypeKind::BigInt)))
+        .collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![Some(7), Some(8)])),
+        Arc::new(Int64Array::from(vec![None, None])),
+        Arc::new(Int64Array::from(vec![Some(1), Some(1)])),
+    ];
+    let batch = RecordBatch::try_new(arrow_schema(&fields), columns).unwrap();
+    let (store, _) = write("x.parquet", &fields, &[batch], options(&[])).await;
+    let bytes = store.get(&"x.parquet".into()).await.unwrap().bytes().await.unwrap();
+    let group = ParquetMetaDataReader::new().parse_and_finish(&bytes).unwrap().row_group(0).clone();
+    let dictionaries: Vec<bool> =
+        group.columns().iter().map(|column| column.dictionary_page_offset().is_some()).collect();
+    assert_eq!(dictionaries, [false, false, true]);
+}
+
+#[tokio::test]
 async fn parquet_when_columns_are_not_null_then_required() {
     let fields: Vec<DataField> = scalars()
         .into_iter()
@@ -419,4 +443,52 @@ async fn orc_when_within_the_second_before_1970_then_refused() {
     for tick in [0, -1_000_000, -999_001, -1_500_000] {
         check("x.orc", &fields, &[batch(tick)], options(&[])).await;
     }
+}
+
+#[tokio::test]
+async fn write_when_columns_repeat_earlier_ones_then_they_read_as_if_written_twice() {
+    // More rows than a row group has; texts of few values get a dictionary.
+    let rows = 1_100_000_i64;
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row * 7)));
+    let names: ArrayRef =
+        Arc::new((0..rows).map(|row| Some(format!("city {}", row % 50))).collect::<StringViewArray>());
+    let floats: ArrayRef =
+        Arc::new(Float64Array::from_iter_values((0..rows).map(|row| if row == 9 { f64::NAN } else { row as f64 })));
+    let field = |id, name: &str, kind| DataField::new(id, name, DataType::not_null(kind));
+    let fields = [
+        field(10, "_KEY_n", TypeKind::BigInt),
+        field(11, "_KEY_s", TypeKind::VarChar(20)),
+        field(12, "_KEY_f", TypeKind::Double),
+        field(1, "f", TypeKind::Double),
+        field(2, "n", TypeKind::BigInt),
+        field(3, "s", TypeKind::VarChar(20)),
+    ];
+    let columns = [&numbers, &names, &floats, &floats, &numbers, &names].map(Arc::clone);
+    let batch = RecordBatch::try_new(arrow_schema(&fields), columns.into()).unwrap();
+    for settings in [&[][..], &[("parquet.enable.dictionary#s", "false")], &[("parquet.bloom.filter.enabled", "true")]]
+    {
+        let store = Arc::new(InMemory::new());
+        let mut sizes = Vec::new();
+        for repeated in [vec![], vec![(3, 2), (4, 0), (5, 1)]] {
+            let write = file(&store, "t.parquet", &fields, options(settings), &unbounded());
+            let mut writer = FileWrite { repeated, ..write }.open().unwrap();
+            for start in (0..rows as usize).step_by(100_000) {
+                writer.write(&batch.slice(start, 100_000)).await.unwrap();
+            }
+            let size = writer.finish().await.unwrap();
+            assert!(read(&store, "t.parquet", size, &fields).await.columns() == batch.columns());
+            let bytes = store.get(&Path::from("t.parquet")).await.unwrap().bytes().await.unwrap();
+            let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
+            let metadata = reader.parse_and_finish(&bytes).unwrap();
+            sizes.push((size, said_of(&metadata)));
+        }
+        assert_eq!(sizes[0], sizes[1], "{settings:?}");
+    }
+}
+
+/// What a file says of its chunks.
+fn said_of(metadata: &ParquetMetaData) -> Vec<String> {
+    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let indexes = metadata.offset_index().unwrap().iter().flatten();
+    chunks.map(|chunk| format!("{chunk:?}")).chain(indexes.map(|index| format!("{index:?}"))).collect()
 }

@@ -220,3 +220,44 @@ async fn expire_when_changelogs_outlive_snapshots_then_their_files_stay_as_long(
     assert_eq!(names(&table, "changelog").await, BTreeSet::new());
     assert_eq!(leaked(&table).await, BTreeSet::new());
 }
+
+#[tokio::test]
+async fn expire_when_a_table_went_back_to_a_tag_then_the_tags_files_stay_whatever_later_tags_have() {
+    for options in [&[][..], &LONG] {
+        let table = table(options).await;
+        add(&table, &["f1"]).await.unwrap();
+        tag(&table, "one", 1).await;
+        compact(&table, &["f1"], "c1").await.unwrap();
+        tag(&table, "two", 2).await;
+        restore(&table, &RollbackTarget::Tag("one".to_owned())).await.unwrap();
+        compact(&table, &["f1"], "c2").await.unwrap();
+        for name in ["f2", "f3", "f4"] {
+            add(&table, &[name]).await.unwrap();
+        }
+        expire(&table).await;
+        expire_changelogs(&table, &super::options(&table), LATER).await.unwrap();
+        remove_changelogs(&table).await.unwrap();
+        assert_eq!(leaked(&table).await, BTreeSet::new());
+        assert!(names(&table, "bucket-0").await.is_superset(&["f1", "c1", "c2"].map(str::to_owned).into()));
+    }
+}
+
+#[tokio::test]
+async fn expire_changelogs_when_a_snapshot_that_is_gone_took_files_back_then_they_stay() {
+    let table = table(&LONG).await;
+    add(&table, &["f1"]).await.unwrap();
+    add(&table, &["f2"]).await.unwrap();
+    compact(&table, &["f1", "f2"], "c1").await.unwrap();
+    restore(&table, &RollbackTarget::Snapshot(2)).await.unwrap();
+    for name in ["f3", "f4"] {
+        add(&table, &[name]).await.unwrap();
+    }
+    // Of 1 to 5 only their changelogs are left, then only those of 4 and 5.
+    expire(&table).await;
+    let mut options = options(&table);
+    options.limit = 3;
+    expire_changelogs(&table, &options, LATER).await.unwrap();
+    assert_eq!((ids(&table).await, table.changelogs().ids().await.unwrap()), (vec![6], vec![4, 5]));
+    assert_eq!(names(&table, "bucket-0").await, ["f1", "f2", "f3", "f4"].map(str::to_owned).into());
+    let _ = leaked(&table).await;
+}

@@ -2,10 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use chrono::DateTime;
+
 use super::*;
 use crate::error::ErrorKind;
 use crate::maintain::branches::create_branch;
+use crate::maintain::expire_snapshots::expire_snapshots;
 use crate::maintain::orphan_files::{OrphanRequest, remove_orphan_files};
+use crate::maintain::tags::{Retention, TagTarget, create_tag};
 use crate::store::chaos::{ChaosStore, Fate, Operation};
 
 fn request(dry_run: bool) -> OrphanRequest {
@@ -92,7 +96,7 @@ async fn remove_when_branches_and_changelogs_have_files_then_they_stay() {
     let branch = Table::open(root, branch, Arc::default(), BTreeMap::new()).await.unwrap();
     add(&branch, &["b1"]).await.unwrap();
     compact(&table, &["f1"], "c1").await.unwrap();
-    crate::maintain::expire_snapshots::expire_snapshots(&table, &options(&table), LATER).await.unwrap();
+    expire_snapshots(&table, &options(&table), LATER).await.unwrap();
     put_all(&table, &["bucket-0/x"]).await;
     assert_eq!(remove_orphan_files(&table, request(false), LATER).await.unwrap().files, 1);
     assert_eq!(names(&table, "bucket-0").await, ["b1", "c1", "f1"].map(str::to_owned).into());
@@ -133,5 +137,23 @@ async fn remove_when_metadata_is_broken_then_nothing_is_deleted() {
     let fresh = open(table.files().root()).await;
     let error = remove_orphan_files(&fresh, request(false), LATER).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(names(&table, "bucket-0").await.contains("x"));
+}
+
+#[tokio::test]
+async fn remove_when_a_tags_metadata_is_gone_then_nothing_is_deleted() {
+    let table = table(&[]).await;
+    add(&table, &["f1"]).await.unwrap();
+    let retention = Retention { created: DateTime::UNIX_EPOCH.naive_utc(), retained: None };
+    create_tag(&table, "one", TagTarget::Latest, retention).await.unwrap();
+    add(&table, &["f2"]).await.unwrap();
+    expire_snapshots(&table, &options(&table), LATER).await.unwrap();
+    put_all(&table, &["bucket-0/x"]).await;
+    let tag = table.tags().find("one").await.unwrap().unwrap();
+    table.files().delete(&table.files().manifest_path(&tag.snapshot.base_manifest_list).unwrap()).await.unwrap();
+    let fresh = open(table.files().root()).await;
+    let error = remove_orphan_files(&fresh, request(false), LATER).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("tag-one"), "{error}");
     assert!(names(&table, "bucket-0").await.contains("x"));
 }

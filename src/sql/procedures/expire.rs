@@ -79,7 +79,12 @@ impl Procedure for ExpireSnapshots {
         let table = values.target().await?.open_with(given).await?;
         let now = Utc::now().timestamp_millis();
         let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
+        let outlived = options.keeps_changelogs();
         options.snapshots = kept(values, options.snapshots, now)?;
+        if !outlived {
+            // Only the table says that changelogs stay longer, never a call that lets snapshots go sooner.
+            options.changelogs = options.snapshots;
+        }
         options.limit = limit(values, options.limit)?;
         let expired = Box::pin(expire_snapshots(&table, &options, now)).await?;
         numbers(&[("deleted_snapshots_count", i64::try_from(expired.snapshots).unwrap_or(i64::MAX))])

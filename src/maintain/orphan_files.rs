@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{read_index_manifest, read_manifest_list};
 use crate::spec::partition::escape;
 use crate::spec::{ManifestMeta, Snapshot};
-use crate::store::{Schemas, Snapshots, TableFiles, Tag};
+use crate::store::{Schemas, Snapshots, TableFiles, Tag, Unfinished};
 use crate::table::Table;
 
 /// Folders that are listed at once unless told otherwise.
@@ -408,6 +408,21 @@ async fn sweep_place(
     }
     drop(listed);
     found.left += files.delete_many(batch).await as u64;
+    for file in Unfinished::below(files.root(), &place.folder, request.older_than).await? {
+        let is_candidate = match place.kind {
+            PlaceKind::Flat | PlaceKind::History => file.location.parts().count() == depth + 1,
+            PlaceKind::Data => shape.is_data_file(&file.location),
+        };
+        if !is_candidate {
+            continue;
+        }
+        found.files += 1;
+        found.bytes = found.bytes.saturating_add(file.bytes);
+        if !request.dry_run {
+            folders.extend(file.location.parent().filter(|_| place.kind == PlaceKind::Data));
+            found.left += u64::from(!file.delete().await);
+        }
+    }
     found.files -= found.left.min(found.files);
     for folder in folders {
         let mut folder = Some(folder);

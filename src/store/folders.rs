@@ -123,6 +123,83 @@ pub(crate) async fn delete_files(
     Ok(kept)
 }
 
+/// A file on local disk that a process died in while it wrote it, as `<name>#<number>`. The lists of the store leave it out.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    on_disk: PathBuf,
+    /// What would have become of it.
+    pub location: Path,
+    pub bytes: u64,
+}
+
+impl Unfinished {
+    /// The files below a folder that were written to before a time, epoch milliseconds; none in other stores, which have no such
+    /// files.
+    ///
+    /// # Errors
+    /// Io when the disk refused.
+    pub(crate) async fn below(root: &StoreLocation, folder: &Path, older_than: i64) -> Result<Vec<Self>> {
+        if root.local_path().is_none() {
+            return Ok(Vec::new());
+        }
+        let start = folder.clone();
+        let listed = tokio::task::spawn_blocking(move || unfinished_below(&start, older_than)).await;
+        match listed {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => {
+                let refused = Error::new(ErrorKind::Io, "the disk refused").with_source(error);
+                Err(refused.with("location", root.location_of(folder)))
+            }
+            Err(error) => Err(Error::internal("a look at the disk was given up").with_source(error)),
+        }
+    }
+
+    /// Deletes it; false when the disk refused.
+    pub(crate) async fn delete(self) -> bool {
+        let deleted = tokio::task::spawn_blocking(move || std::fs::remove_file(self.on_disk)).await;
+        match deleted {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => error.kind() == io::ErrorKind::NotFound,
+            Err(_) => false,
+        }
+    }
+}
+
+fn unfinished_below(start: &Path, older_than: i64) -> io::Result<Vec<Unfinished>> {
+    let mut found = Vec::new();
+    let mut folders = vec![(PathBuf::from(format!("/{start}")), start.clone())];
+    while let Some((on_disk, location)) = folders.pop() {
+        let entries = match std::fs::read_dir(&on_disk) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            // A link is no folder here: what it points at is not the table's.
+            if entry.file_type()?.is_dir() {
+                folders.push((entry.path(), location.clone().join(name)));
+                continue;
+            }
+            let Some((finished, number)) = name.rsplit_once('#') else { continue };
+            if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let metadata = match entry.metadata() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                metadata => metadata?,
+            };
+            let modified = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_millis());
+            if modified < u128::try_from(older_than).unwrap_or(0) {
+                let location = location.clone().join(finished);
+                found.push(Unfinished { on_disk: entry.path(), location, bytes: metadata.len() });
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Runs a short change of the disk where it may block.
 async fn on_disk(at: &StoreLocation, change: impl FnOnce() -> io::Result<()> + Send + 'static) -> Result<()> {
     let done = tokio::task::spawn_blocking(change).await;
@@ -166,6 +243,29 @@ mod tests {
         }
         let names: Vec<_> = std::fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 2, "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn unfinished_when_a_process_died_then_found_where_they_are_and_deleted() {
+        let disk = tempfile::tempdir().unwrap();
+        let root = open_store(disk.path().to_str().unwrap()).unwrap();
+        std::fs::create_dir_all(disk.path().join("t/p=a%2Fb/bucket-0")).unwrap();
+        for name in ["t/p=a%2Fb/bucket-0/f#1", "t/p=a%2Fb/bucket-0/f", "t/g#x", "t/#", "u#1"] {
+            std::fs::write(disk.path().join(name), "four").unwrap();
+        }
+        let folder = root.child("t").unwrap();
+        let below = |older_than| Unfinished::below(&root, folder.prefix(), older_than);
+        assert!(below(1000).await.unwrap().is_empty());
+        let mut found = below(i64::MAX).await.unwrap();
+        assert_eq!(found.len(), 1);
+        let found = found.remove(0);
+        assert!(found.location.as_ref().ends_with("/bucket-0/f"), "{}", found.location);
+        assert_eq!(found.bytes, 4);
+        assert!(found.delete().await);
+        assert!(!disk.path().join("t/p=a%2Fb/bucket-0/f#1").exists());
+        assert!(disk.path().join("t/p=a%2Fb/bucket-0/f").exists());
+        let elsewhere = memory("wh");
+        assert!(Unfinished::below(&elsewhere, elsewhere.prefix(), i64::MAX).await.unwrap().is_empty());
     }
 
     #[cfg(unix)]

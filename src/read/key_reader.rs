@@ -13,12 +13,13 @@ use object_store::ObjectMeta;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
+use parquet::errors::ParquetError;
 
 use super::deletion::{self, DeletedRows};
 use super::evolution::FileMapping;
 use super::parquet_reader::CheckedReaderFactory;
 use super::resolve::{KeyReader, MergeRules};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{FileRead, as_view, holds_nanoseconds};
 use crate::options::MergeEngine;
 use crate::plan::{PlannedFile, Section};
@@ -89,7 +90,6 @@ async fn open(
         version: None,
     });
     let mut reader = parquet.reader(described, &ExecutionPlanMetricsSet::new())?;
-    let read_error = |error| Error::corrupt("the Parquet file cannot be read").with_source(error);
     let plain = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let found = ArrowReaderMetadata::load_async(&mut reader, plain.clone()).await.map_err(read_error)?;
     // Text as it is wanted in the end is copied once less.
@@ -121,6 +121,24 @@ async fn open(
             mapping.apply(&batch.project(&columns)?)
         })
         .boxed())
+}
+
+/// A store that failed is told from a file that is broken: the first may work when it is asked again.
+fn read_error(error: ParquetError) -> Error {
+    const BROKEN: &str = "the Parquet file cannot be read";
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<object_store::Error>() {
+            Ok(failed) => Error::from(*failed),
+            Err(other) => Error::corrupt(BROKEN).with_source(other),
+        },
+        // The engine's cache of footers leaves nothing of a failed store but its text.
+        ParquetError::General(text) if text.contains("Object Store error") && !text.contains("not found") => {
+            Error::new(ErrorKind::Io, "the store failed while a footer was read")
+                .with_source(ParquetError::General(text))
+                .retryable()
+        }
+        other => Error::corrupt(BROKEN).with_source(other),
+    }
 }
 
 impl MergeRules {

@@ -1,5 +1,6 @@
 //! `tidelake maintain`: upkeep of tables from the command line, once or again and again.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
@@ -80,7 +81,7 @@ async fn once(session: &LakeSession, maintain: &Maintain, quiet: bool) -> Result
                 failed += usize::from(report.has_failed());
                 saved += report.saved();
                 if !quiet || report.has_failed() {
-                    println!("[{}/{count}] {report}", position + 1);
+                    tell(format_args!("[{}/{count}] {report}", position + 1));
                 }
             }
             Err(error) => {
@@ -91,8 +92,14 @@ async fn once(session: &LakeSession, maintain: &Maintain, quiet: bool) -> Result
     }
     let seconds = begun.elapsed().as_secs_f64();
     let rest = if left > 0 { format!(", {left} left to the next run") } else { String::new() };
-    println!("{count} tables{rest}, {failed} failed, {} saved in {seconds:.1} s", shown_bytes(saved));
+    tell(format_args!("{count} tables{rest}, {failed} failed, {} saved in {seconds:.1} s", shown_bytes(saved)));
     Ok(failed == 0)
+}
+
+/// A line on standard output. Whoever reads no more of it, such as `head`, does not end the upkeep.
+fn tell(line: std::fmt::Arguments<'_>) {
+    // Nobody is left to be told that it failed.
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 
 /// Tells what is out of order. Whether nothing is.
@@ -107,9 +114,9 @@ async fn check(session: &LakeSession, maintain: &Maintain) -> Result<bool> {
             Ok(findings) => {
                 for finding in findings {
                     in_order = false;
-                    println!("{name}: {} {}: {}", finding.check, finding.severity, finding.detail);
+                    tell(format_args!("{name}: {} {}: {}", finding.check, finding.severity, finding.detail));
                     if let Some(cure) = &finding.cure {
-                        println!("  {cure}");
+                        tell(format_args!("  {cure}"));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! The shell as a user starts it: arguments, scripts, formats, exit status.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -49,7 +49,7 @@ pub fn trials() -> Vec<Trial> {
     if option_env!("CARGO_BIN_EXE_tidelake").is_none() {
         return Vec::new();
     }
-    let trials: [(&str, Test); 13] = [
+    let trials: [(&str, Test); 15] = [
         ("statements_run_in_order_over_c_and_f", statements_run_in_order),
         ("the_first_error_stops_with_status_1", first_error_stops),
         ("formats_print_as_they_should", formats),
@@ -60,9 +60,11 @@ pub fn trials() -> Vec<Trial> {
         ("a_read_only_session_takes_queries_only", read_only),
         ("changes_are_refused_as_not_built", changes),
         ("the_default_warehouse_is_not_created_by_reading", default_warehouse),
+        ("a_missing_warehouse_is_said", missing_warehouse),
         ("the_session_zone_shows_instants", zone),
         ("the_memory_limit_holds", memory_limit),
         ("maintain_compacts_expires_and_tells_what_it_did", maintain),
+        ("maintain_again_and_again_ends_for_a_wrong_name_only", maintain_every),
     ];
     let run = |test: Test| {
         move || {
@@ -144,7 +146,7 @@ fn standard_input(folder: &Path) -> Result<(), Failed> {
 
 fn commands(folder: &Path) -> Result<(), Failed> {
     std::fs::write(folder.join("a.sql"), "SELECT 7 AS x;")?;
-    let script = "\\pset format csv\n\\i a.sql\n\\d\n\\?\n\\nonsense\nSELECT 8 AS x;";
+    let script = "\\pset format csv\n\\i a.sql\nCREATE DATABASE d;\n\\d\n\\?\n\\nonsense\nSELECT 8 AS x;";
     let ran = tidelake(folder, &["-q"], script)?;
     same("status", ran.status, Some(1))?;
     has(&ran.out, "x\n7\ntable name\n")?;
@@ -186,9 +188,50 @@ fn changes(folder: &Path) -> Result<(), Failed> {
 }
 
 fn default_warehouse(folder: &Path) -> Result<(), Failed> {
-    let ran = tidelake(folder, &["-q", "-c", "SHOW DATABASES; SELECT 1 AS x"], "")?;
+    let ran = tidelake(folder, &["-q", "-c", "SHOW CURRENT DATABASE; SHOW PROCEDURES; SELECT 1 AS x"], "")?;
     same("status", ran.status, Some(0))?;
+    same("errors", ran.err.as_str(), "")?;
     same("files", std::fs::read_dir(folder)?.count(), 0)
+}
+
+fn missing_warehouse(folder: &Path) -> Result<(), Failed> {
+    let missing = "missing does not exist; the first CREATE DATABASE or CREATE TABLE makes it";
+    for sql in [
+        "SHOW TABLES",
+        "SHOW DATABASES",
+        "SHOW TABLES FROM default",
+        "SELECT * FROM t",
+        "SELECT * FROM default.t",
+        "DESCRIBE t",
+        "INSERT INTO t VALUES (1)",
+        "DELETE FROM t",
+        "SELECT * FROM sys.tables",
+        "CALL sys.compact('t')",
+        "CALL sys.compact_database()",
+        "\\d",
+        "\\l",
+    ] {
+        let ran = tidelake(folder, &["-q", "--warehouse", "missing"], sql)?;
+        same(sql, ran.status, Some(1))?;
+        has(&ran.err, missing).map_err(|error| format!("{sql}: {error:?}"))?;
+    }
+    for args in [vec![], vec!["--check"], vec!["db"], vec!["db.t", "--every", "1d"], vec!["--every", "1d"]] {
+        let ran = tidelake(folder, &[&["maintain", "--warehouse", "missing"], &args[..]].concat(), "")?;
+        same("status", ran.status, Some(1))?;
+        has(&ran.err, missing)?;
+    }
+    // A script, which has no greeting, is told before it runs; one that creates something goes on.
+    let ran = tidelake(folder, &["--warehouse", "missing", "-c", "SELECT 1 AS x"], "")?;
+    same("status", ran.status, Some(0))?;
+    has(&ran.err, "missing is not there yet: the first CREATE makes it")?;
+    same("files", std::fs::read_dir(folder)?.count(), 0)?;
+    for sql in ["CREATE TABLE t (a INT)", "CREATE DATABASE d", "CREATE DATABASE d; CREATE TABLE d.t (a INT)"] {
+        let ran = tidelake(folder, &["-q", "--warehouse", "made", "-c", sql, "-c", "SHOW TABLES"], "")?;
+        same("errors", ran.err.as_str(), "")?;
+        same(sql, ran.status, Some(0))?;
+        std::fs::remove_dir_all(folder.join("made"))?;
+    }
+    Ok(())
 }
 
 fn zone(folder: &Path) -> Result<(), Failed> {
@@ -228,8 +271,57 @@ fn maintain(folder: &Path) -> Result<(), Failed> {
     has(&ran.out, "2 tables, 0 failed")?;
     let ran = tidelake(folder, &["-q", "--format", "csv", "-c", "SELECT count(*) AS n FROM t"], "")?;
     same("rows", ran.out.as_str(), "n\n3\n")?;
-    let ran = tidelake(folder, &["maintain", "default.nobody"], "")?;
-    same("status", ran.status, Some(1))?;
     let ran = tidelake(folder, &["maintain", "--check", "default"], "")?;
-    same("status", ran.status, Some(0))
+    same("status", ran.status, Some(0))?;
+    same("answer", ran.out.as_str(), "2 tables looked at, all in order\n")?;
+    let ran = tidelake(folder, &["maintain", "--check", "-q", "t"], "")?;
+    same("status", ran.status, Some(0))?;
+    same("answer", ran.out.as_str(), "")?;
+    let mut sql = "CREATE TABLE small (id INT) WITH ('write-only' = 'true');".to_owned();
+    for id in 0..60 {
+        sql.push_str(&format!("INSERT INTO small VALUES ({id});"));
+    }
+    same("status", tidelake(folder, &["-q", "-c", &sql], "")?.status, Some(0))?;
+    let ran = tidelake(folder, &["maintain", "--check"], "")?;
+    same("status", ran.status, Some(1))?;
+    has(&ran.out, "default.small: small_files")?;
+    has(&ran.out, "3 tables looked at, 1 not in order")
+}
+
+fn maintain_every(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(folder, &["-q", "-c", "CREATE TABLE t (id INT)"], "")?;
+    same("status", ran.status, Some(0))?;
+    for (name, said) in [
+        ("default.nobody", "table default.nobody does not exist"),
+        ("nobody.t", "database nobody does not exist"),
+        ("nobody", "nobody does not exist"),
+        ("t$files", "is a system table"),
+    ] {
+        for how in [&["--once"][..], &["--check"], &["--every", "1d"], &["--check", "--every", "1d"]] {
+            let ran = tidelake(folder, &[&["maintain", name], how].concat(), "")?;
+            same(name, ran.status, Some(1))?;
+            has(&ran.err, said)?;
+        }
+    }
+    // A table that goes away later is told of, and the upkeep goes on.
+    let program = option_env!("CARGO_BIN_EXE_tidelake").ok_or("the shell is not built: use the feature cli")?;
+    let mut child = Command::new(program)
+        .args(["maintain", "default.t", "--every", "100ms"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no standard output")?).lines();
+    has(&lines.next().ok_or("no first line")??, "default.t")?;
+    let dropped = tidelake(folder, &["-q", "-c", "DROP TABLE t"], "")?;
+    let errors = BufReader::new(child.stderr.take().ok_or("no standard error")?).lines();
+    // The first ones may be of the run that it disappeared from.
+    let told: String = errors.take(5).collect::<Result<Vec<_>, _>>()?.join("\n");
+    let goes_on = child.try_wait()?.is_none();
+    child.kill()?;
+    child.wait()?;
+    same("status of DROP TABLE", dropped.status, Some(0))?;
+    has(&told, "table default.t does not exist")?;
+    same("goes on", goes_on, true)
 }

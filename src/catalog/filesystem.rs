@@ -90,7 +90,20 @@ impl FileSystemCatalog {
     /// The database as it is written in the warehouse.
     pub(super) async fn find_database(&self, database: &str) -> Result<Option<String>> {
         check_name("database", database)?;
-        pick("database", database, self.list_databases().await?)
+        pick("database", database, self.databases().await?)
+    }
+
+    /// The databases of the warehouse, in order; none when its folder is not there yet.
+    async fn databases(&self) -> Result<Vec<String>> {
+        let folders = list_folders(&self.warehouse, self.warehouse.prefix()).await?;
+        let mut databases: Vec<String> = folders
+            .iter()
+            .filter_map(|folder| folder.strip_suffix(DATABASE_SUFFIX))
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect();
+        databases.sort_unstable();
+        Ok(databases)
     }
 
     /// The table as it is written in the folder of a database that exists.
@@ -135,15 +148,9 @@ impl FileSystemCatalog {
 #[async_trait]
 impl Catalog for FileSystemCatalog {
     async fn list_databases(&self) -> Result<Vec<String>> {
-        let folders = list_folders(&self.warehouse, self.warehouse.prefix()).await?;
-        let mut databases: Vec<String> = folders
-            .iter()
-            .filter_map(|folder| folder.strip_suffix(DATABASE_SUFFIX))
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .collect();
-        databases.sort_unstable();
-        Ok(databases)
+        let databases = self.databases().await?;
+        let missing = if databases.is_empty() { self.no_warehouse() } else { None };
+        missing.map_or(Ok(databases), Err)
     }
 
     async fn database_exists(&self, database: &str) -> Result<bool> {
@@ -218,7 +225,19 @@ impl FileSystemCatalog {
     }
 
     pub(super) fn no_database(&self, database: &str) -> Error {
+        if let Some(error) = self.no_warehouse() {
+            return error;
+        }
         Error::not_found(format!("database {database} does not exist")).with("warehouse", self.warehouse.as_str())
+    }
+
+    /// The error for a warehouse whose folder is not there: more often a wrong name than one that is yet to be made.
+    fn no_warehouse(&self) -> Option<Error> {
+        let folder = self.warehouse.missing_folder()?;
+        Some(Error::not_found(format!(
+            "warehouse folder {} does not exist; the first CREATE DATABASE or CREATE TABLE makes it",
+            folder.display()
+        )))
     }
 }
 
@@ -361,11 +380,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn list_when_warehouse_does_not_exist_or_is_on_disk_then_alike() {
+    async fn list_when_warehouse_does_not_exist_then_said_and_when_on_disk_then_alike() {
         let folder = tempfile::tempdir().unwrap();
         let catalog = FileSystemCatalog::open(folder.path().join("later").to_str().unwrap()).unwrap();
-        assert!(catalog.list_databases().await.unwrap().is_empty());
+        for error in [catalog.list_databases().await.unwrap_err(), catalog.list_tables("a").await.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            assert!(error.to_string().contains("later does not exist; the first CREATE"), "{error}");
+        }
         assert!(!catalog.table_exists("a", "t").await.unwrap());
+        assert!(!catalog.database_exists("a").await.unwrap());
         std::fs::create_dir_all(folder.path().join("later/empty.db")).unwrap();
         std::fs::create_dir_all(folder.path().join("later/a.db/T%20/schema")).unwrap();
         std::fs::write(folder.path().join("later/a.db/file"), "x").unwrap();

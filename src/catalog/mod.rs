@@ -45,7 +45,7 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// The names of all databases, in order.
     ///
     /// # Errors
-    /// Io when the store failed.
+    /// Not found when what they would lie in is not there yet, Io when the store failed.
     async fn list_databases(&self) -> Result<Vec<String>>;
 
     /// Whether there is a database of this name.

@@ -16,11 +16,11 @@ use crate::writer::{Budget, CareReport, care_for};
 
 impl LakeSession {
     /// The tables that `target` means: one (`db.t`), those of a database (`db`), or all of the current catalog without one.
-    /// A table that can't be opened is an error in its place.
+    /// One of several that can't be opened is an error in its place.
     ///
     /// # Errors
-    /// Invalid when it is no name, unsupported when it is in no lake catalog, not found when there is no such database; Io when
-    /// the store failed.
+    /// Invalid when it is no name, unsupported when it is in no lake catalog, not found when there is no such table or database,
+    /// or no warehouse; those of opening the one table; Io when the store failed.
     pub async fn tables_of(&self, target: Option<&str>) -> Result<Vec<(String, Result<Arc<Table>>)>> {
         let mut found = Vec::new();
         let Some(text) = target else {
@@ -49,7 +49,7 @@ impl LakeSession {
         }
         let target = self.only_lake_target(&name, "maintain").await?;
         target.table_or_branch("maintain")?;
-        found.push((format!("{}.{}", target.database(), target.object), target.open().await));
+        found.push((format!("{}.{}", target.database(), target.object), Ok(target.open().await?)));
         Ok(found)
     }
 

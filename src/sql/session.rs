@@ -19,6 +19,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Statement as SqlStatement};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::catalog_provider::LakeCatalog;
 use super::catalogs::Use;
 use super::coercion::ExactBesideFloat;
 use super::ddl::{DEFAULT_DATABASE, Views};
@@ -32,7 +33,7 @@ use super::statement::{self, Command, Like, Parsed, engine_statement};
 use super::types::{FlinkTypePlanner, in_zone};
 use super::warnings::Warnings;
 use super::{case, catalogs, describe, functions, row_ids, tokens, zone};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Registers the catalog `name` over a warehouse in any session, with the functions and settings that go with it.
 ///
@@ -287,6 +288,23 @@ impl LakeSession {
     }
 
     async fn run(&self, parsed: Parsed) -> Result<DataFrame> {
+        match Box::pin(self.run_parsed(parsed)).await {
+            Err(error) if self.lake_catalogs.len() == 1 && says_missing(&error) => {
+                // Nothing is found where the warehouse itself is not there.
+                let text = error.to_string();
+                Err(match self.check_listing(&self.current().0, None).await {
+                    Err(missing) if missing.kind() == ErrorKind::NotFound && !text.contains(missing.message()) => {
+                        let text = text.strip_prefix("the engine failed: ").unwrap_or(&text);
+                        Error::not_found(text).with_source(missing)
+                    }
+                    _ => error,
+                })
+            }
+            ran => ran,
+        }
+    }
+
+    async fn run_parsed(&self, parsed: Parsed) -> Result<DataFrame> {
         match parsed {
             Parsed::Command(command) => Box::pin(self.command(command)).await,
             Parsed::Ddl(ddl, tokens) => Box::pin(self.ddl(*ddl, tokens)).await,
@@ -414,6 +432,7 @@ impl LakeSession {
             Command::ShowCurrentDatabase => self.rows(describe::names("current database name", [self.current().1])?),
             Command::ShowDatabases { catalog, like } => {
                 let catalog = catalog.map_or_else(|| Ok(self.current().0), |catalog| self.catalog_name(&catalog))?;
+                self.check_listing(&catalog, None).await?;
                 let mut names = self.databases(&catalog)?;
                 // As in Flink: a database that nobody made is not listed.
                 names.retain(|name| name != super::system::DATABASE);
@@ -426,7 +445,11 @@ impl LakeSession {
                     .catalog(&catalog)
                     .and_then(|provider| provider.schema(&database))
                     .ok_or_else(|| Error::not_found(format!("there is no database {catalog}.{database}")))?;
-                self.rows(describe::names("table name", filtered(schema.table_names(), like.as_ref()))?)
+                let names = schema.table_names();
+                if names.is_empty() {
+                    self.check_listing(&catalog, Some(&database)).await?;
+                }
+                self.rows(describe::names("table name", filtered(names, like.as_ref()))?)
             }
             Command::ShowViews { database, like } => {
                 let (catalog, database) = self.database(&database)?;
@@ -476,6 +499,21 @@ impl LakeSession {
         }
         names.sort();
         Ok(names)
+    }
+
+    /// Fails where a lake catalog can't tell what it has. The engine, which asks for names alone, takes that for nothing.
+    async fn check_listing(&self, catalog: &str, database: Option<&str>) -> Result<()> {
+        let provider = self.context.catalog(catalog).filter(|_| self.lake_catalogs.contains(catalog));
+        let Some(lake) = provider.as_ref().and_then(|provider| provider.downcast_ref::<LakeCatalog>()) else {
+            return Ok(());
+        };
+        lake.catalog().list_databases().await?;
+        if let Some(database) = database
+            && lake.catalog().database_exists(database).await?
+        {
+            lake.catalog().list_tables(database).await?;
+        }
+        Ok(())
     }
 
     /// The database that a name of no, one or two parts means.
@@ -611,6 +649,14 @@ pub(super) fn filtered(mut names: Vec<String>, like: Option<&Like>) -> Vec<Strin
     names.sort();
     names.retain(|name| like.is_none_or(|like| like.fits(name)));
     names
+}
+
+/// Whether an error says that a table or a database is not there: ours, or the engine's for a name of a query.
+fn says_missing(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound || {
+        let text = error.to_string();
+        text.ends_with("not found") || text.contains("No table named")
+    }
 }
 
 /// Shows the instants of a query's result in the session's time zone.

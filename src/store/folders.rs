@@ -23,6 +23,11 @@ impl StoreLocation {
     pub(crate) fn local_path(&self) -> Option<PathBuf> {
         (self.url().scheme() == "file").then(|| PathBuf::from(format!("/{}", self.prefix())))
     }
+
+    /// The folder, where it would be one on local disk and is not there. Other stores have no folders that could be missing.
+    pub(crate) fn missing_folder(&self) -> Option<PathBuf> {
+        self.local_path().filter(|path| !path.is_dir())
+    }
 }
 
 /// Makes a folder and those above it. Nothing happens in a store without folders.

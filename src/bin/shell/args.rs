@@ -118,14 +118,30 @@ impl Args {
         let Ok((current, catalogs)) = self.catalogs() else { return String::new() };
         let warehouse = catalogs[0].1.get("warehouse").map_or("nothing", String::as_str);
         let mut text = format!("catalog {current} over {}", shown(warehouse));
-        if !warehouse.contains("://") && !Path::new(warehouse).exists() {
-            text.push_str(" (not there yet: the first write creates it)");
+        if is_missing(warehouse) {
+            text.push_str(" (not there yet: the first CREATE makes it)");
         }
         for (name, _) in &catalogs[1..] {
             text.push_str(&format!(", catalog {name}"));
         }
         text
     }
+
+    /// The warehouses that the command line names and that are not there: a wrong name, or one of a folder that is to be made.
+    pub(crate) fn missing_warehouses(&self) -> Result<Vec<String>> {
+        if self.warehouse.is_none() && self.catalog.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (_, catalogs) = self.catalogs()?;
+        let named = catalogs.iter().filter_map(|(_, options)| options.get("warehouse"));
+        Ok(named.filter(|warehouse| is_missing(warehouse)).map(|warehouse| shown(warehouse)).collect())
+    }
+}
+
+/// Whether a warehouse would be a folder here and is not there.
+fn is_missing(warehouse: &str) -> bool {
+    let path = warehouse.strip_prefix("file://").unwrap_or(warehouse);
+    !path.contains("://") && !Path::new(path).is_dir()
 }
 
 /// A folder with its whole path.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use tidelake::writer::{Budget, shown_bytes};
-use tidelake::{LakeSession, Result};
+use tidelake::{Error, ErrorKind, LakeSession, Result};
 
 /// Compact, expire and clean tables as their options say.
 #[derive(Clone, Debug, ClapArgs)]
@@ -41,12 +41,16 @@ pub(crate) struct Maintain {
 
 /// Runs upkeep. Whether all of it worked, the last time where it is repeated.
 pub(crate) async fn run(session: &LakeSession, maintain: &Maintain, quiet: bool) -> Result<bool> {
+    let mut was_there = false;
     loop {
         let worked = Box::pin(once(session, maintain, quiet)).await;
         let Some(every) = maintain.every else { return worked };
-        if let Err(error) = worked {
-            // A store that is away for a moment is there again next time.
-            eprintln!("Error: {}", super::run::message(&error));
+        match worked {
+            Ok(_) => was_there = true,
+            // What was never there is a wrong name: waiting does not cure it.
+            Err(error) if !was_there && is_of_the_request(&error) => return Err(error),
+            // A store that is away for a moment is there again next time, and so may be a table that is made anew.
+            Err(error) => eprintln!("Error: {}", super::run::message(&error)),
         }
         tokio::select! {
             () = tokio::time::sleep(every) => {}
@@ -55,9 +59,14 @@ pub(crate) async fn run(session: &LakeSession, maintain: &Maintain, quiet: bool)
     }
 }
 
+/// Whether what was asked for is wrong, and not only what happened meanwhile.
+fn is_of_the_request(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Unsupported)
+}
+
 async fn once(session: &LakeSession, maintain: &Maintain, quiet: bool) -> Result<bool> {
     if maintain.check {
-        return check(session, maintain).await;
+        return check(session, maintain, quiet).await;
     }
     let begun = Instant::now();
     let mut budget = Budget {
@@ -103,30 +112,33 @@ fn tell(line: std::fmt::Arguments<'_>) {
 }
 
 /// Tells what is out of order. Whether nothing is.
-async fn check(session: &LakeSession, maintain: &Maintain) -> Result<bool> {
-    let mut in_order = true;
-    for (name, table) in session.tables_of(maintain.target.as_deref()).await? {
+async fn check(session: &LakeSession, maintain: &Maintain, quiet: bool) -> Result<bool> {
+    let tables = session.tables_of(maintain.target.as_deref()).await?;
+    let (count, mut wrong) = (tables.len(), 0);
+    for (name, table) in tables {
         let findings = match table {
             Ok(table) => Box::pin(session.findings(&table)).await,
             Err(error) => Err(error),
         };
+        wrong += usize::from(!findings.as_ref().is_ok_and(Vec::is_empty));
         match findings {
             Ok(findings) => {
                 for finding in findings {
-                    in_order = false;
                     tell(format_args!("{name}: {} {}: {}", finding.check, finding.severity, finding.detail));
                     if let Some(cure) = &finding.cure {
                         tell(format_args!("  {cure}"));
                     }
                 }
             }
-            Err(error) => {
-                in_order = false;
-                eprintln!("{name}: failed: {}", super::run::message(&error));
-            }
+            Err(error) => eprintln!("{name}: failed: {}", super::run::message(&error)),
         }
     }
-    Ok(in_order)
+    match wrong {
+        0 if quiet => {}
+        0 => tell(format_args!("{count} tables looked at, all in order")),
+        wrong => tell(format_args!("{count} tables looked at, {wrong} not in order")),
+    }
+    Ok(wrong == 0)
 }
 
 /// A time: `30s`, `10m`, `2h`, `1d`, or anything that options take.

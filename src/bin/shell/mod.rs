@@ -75,6 +75,11 @@ fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -
         }
         return prompt::run(&mut shell, runtime).map(|()| true);
     }
+    if !args.quiet {
+        for warehouse in args.missing_warehouses()? {
+            eprintln!("Note: the warehouse {warehouse} is not there yet: the first CREATE makes it");
+        }
+    }
     let scripts = if scripts.is_empty() { vec![Script::StandardInput] } else { scripts };
     for script in scripts {
         let text = text(&script)?;

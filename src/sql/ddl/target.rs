@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::Ident;
 
 use super::read::shown;
 use crate::catalog::Catalog;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sql::LakeSession;
 use crate::sql::catalog_provider::{LakeCatalog, LakeSchema};
 use crate::sql::session::found;
@@ -121,7 +121,14 @@ impl LakeSession {
         let Some((catalog, provider)) = self.lake_catalog(&catalog_name) else { return Ok(None) };
         let database = match written {
             None => current_database,
-            Some(written) => found(written, &catalog.list_databases().await?).unwrap_or_else(|| written.value.clone()),
+            Some(written) => {
+                let databases = match catalog.list_databases().await {
+                    // The first statement that creates something makes it.
+                    Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+                    databases => databases?,
+                };
+                found(written, &databases).unwrap_or_else(|| written.value.clone())
+            }
         };
         let Some(lake) = provider.downcast_ref::<LakeCatalog>() else { return Ok(None) };
         let schema = lake.database(&database);

@@ -42,6 +42,19 @@ pub struct UpkeepOptions {
 }
 
 impl UpkeepOptions {
+    /// Which snapshots are kept, whether that contradicts itself or not.
+    ///
+    /// # Errors
+    /// Invalid for a value that is not what its option takes.
+    pub fn snapshots_kept(options: &TableOptions) -> Result<Keep> {
+        let number = |key| Ok::<_, Error>(options.value::<i32>(key)?.map(i64::from));
+        Ok(Keep {
+            least: number("snapshot.num-retained.min")?.unwrap_or(10),
+            most: number("snapshot.num-retained.max")?.unwrap_or_else(|| i64::from(i32::MAX)),
+            time: options.value("snapshot.time-retained")?.unwrap_or(Duration::from_secs(3600)),
+        })
+    }
+
     /// The options of a table's upkeep.
     ///
     /// # Errors
@@ -49,11 +62,7 @@ impl UpkeepOptions {
     pub fn new(options: &TableOptions) -> Result<Self> {
         let number = |key| Ok::<_, Error>(options.value::<i32>(key)?.map(i64::from));
         let flag = |key| Ok::<_, Error>(options.value::<bool>(key)?.unwrap_or(false));
-        let snapshots = Keep {
-            least: number("snapshot.num-retained.min")?.unwrap_or(10),
-            most: number("snapshot.num-retained.max")?.unwrap_or_else(|| i64::from(i32::MAX)),
-            time: options.value("snapshot.time-retained")?.unwrap_or(Duration::from_secs(3600)),
-        };
+        let snapshots = Self::snapshots_kept(options)?;
         let changelogs = Keep {
             least: number("changelog.num-retained.min")?.unwrap_or(snapshots.least),
             most: number("changelog.num-retained.max")?.unwrap_or(snapshots.most),

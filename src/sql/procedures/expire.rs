@@ -17,24 +17,29 @@ const OLDER_THAN: Argument = Argument::optional("older_than", Kind::Time);
 const MAX_DELETES: Argument = Argument::optional("max_deletes", Kind::Number);
 const OPTIONS: Argument = Argument::optional("options", Kind::Text);
 
-/// What is kept, with what the call says instead.
-fn kept(values: &Values<'_>, keep: Keep, now: i64) -> Result<Keep> {
-    let mut keep = keep;
+/// What is kept of snapshots or changelogs, with what the call says instead.
+fn kept(values: &Values<'_>, what: &str, mut keep: Keep, now: i64) -> Result<Keep> {
     let counted = |name: &str| match values.optional_number(name)? {
         Some(number) if number < 1 => Err(Error::invalid(format!("argument {name} is {number}; it must be 1 or more"))),
         number => Ok(number),
     };
-    if let Some(most) = counted("retain_max")? {
-        keep.most = most;
-    }
-    if let Some(least) = counted("retain_min")? {
-        keep.least = least;
-    }
+    let (most, least) = (counted("retain_max")?, counted("retain_min")?);
+    keep.most = most.unwrap_or(keep.most);
+    keep.least = least.unwrap_or(keep.least);
     if keep.least > keep.most {
-        return Err(Error::invalid(format!(
-            "at least {} are to be kept, and at most {}; give both retain_min and retain_max",
-            keep.least, keep.most
-        )));
+        return Err(Error::invalid(match (most, least) {
+            (Some(most), None) => format!(
+                "retain_max is {most}, and '{what}.num-retained.min' keeps at least {}; give retain_min too, as in \
+                 retain_min => {most}",
+                keep.least
+            ),
+            (None, Some(least)) => format!(
+                "retain_min is {least}, and '{what}.num-retained.max' keeps at most {}; give retain_max too, as in \
+                 retain_max => {least}",
+                keep.most
+            ),
+            _ => format!("at least {} are to be kept, and at most {}", keep.least, keep.most),
+        }));
     }
     if let Some(text) = values.optional_text("older_than") {
         let age = now.saturating_sub(zone::millis(text, &values.session().zone())?);
@@ -78,9 +83,12 @@ impl Procedure for ExpireSnapshots {
         }
         let table = values.target().await?.open_with(given).await?;
         let now = Utc::now().timestamp_millis();
-        let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
+        let at = |error| table.at(error);
+        let snapshots = UpkeepOptions::snapshots_kept(table.settings()).map_err(at)?;
+        let snapshots = kept(values, "snapshot", snapshots, now).map_err(at)?;
+        let mut options = UpkeepOptions::new(table.settings()).map_err(at)?;
         let outlived = options.keeps_changelogs();
-        options.snapshots = kept(values, options.snapshots, now)?;
+        options.snapshots = snapshots;
         if !outlived {
             // Only the table says that changelogs stay longer, never a call that lets snapshots go sooner.
             options.changelogs = options.snapshots;
@@ -111,7 +119,7 @@ impl Procedure for ExpireChangelogs {
         } else {
             let now = Utc::now().timestamp_millis();
             let mut options = UpkeepOptions::new(table.settings()).map_err(|error| table.at(error))?;
-            options.changelogs = kept(values, options.changelogs, now)?;
+            options.changelogs = kept(values, "changelog", options.changelogs, now).map_err(|error| table.at(error))?;
             options.limit = limit(values, options.limit)?;
             Box::pin(expire_changelogs(&table, &options, now)).await?
         };

@@ -32,6 +32,7 @@ use super::settings::PaimonSettings;
 use super::statement::{self, Command, Like, Parsed, engine_statement};
 use super::types::{FlinkTypePlanner, in_zone};
 use super::warnings::Warnings;
+use super::write::LakeConstants;
 use super::{case, catalogs, describe, functions, row_ids, tokens, zone};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -54,10 +55,12 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
         }
         Warnings::install(state.config_mut());
         state.table_factories_mut().insert(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()));
-        // Of several catalogs the first one brings it.
-        let rule = LakeDmlRule;
-        if !state.analyzer().rules.iter().any(|known| known.name() == rule.name()) {
-            state.add_analyzer_rule(Arc::new(rule));
+        // Of several catalogs the first one brings them.
+        let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(LakeDmlRule), Arc::new(LakeConstants)];
+        for rule in rules {
+            if !state.analyzer().rules.iter().any(|known| known.name() == rule.name()) {
+                state.add_analyzer_rule(rule);
+            }
         }
     }
     functions::register(context);
@@ -222,6 +225,7 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(ExactBesideFloat));
     rules.push(Arc::new(LakeDmlRule));
+    rules.push(Arc::new(LakeConstants));
     rules
 }
 

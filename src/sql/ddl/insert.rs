@@ -12,10 +12,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{Column, DFSchema, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
+use datafusion::logical_expr::{DmlStatement, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -23,7 +24,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 
-use super::constants::{as_written, is_constant};
 use super::create::NewlyCreated;
 use super::not_null;
 use super::show::values_of;
@@ -51,7 +51,8 @@ struct Destination {
     overwrite: bool,
     /// Columns of PARTITION with their values: as read, and as a value of the column.
     fixed: Vec<(String, Constant, ScalarValue)>,
-    /// The types of the columns that the query gives.
+    /// The columns that the query gives, or all where none are named, and their types.
+    given: Vec<String>,
     types: Vec<DataType>,
     /// Their defaults, as text.
     defaults: Vec<Option<String>>,
@@ -67,6 +68,30 @@ impl Destination {
         let [catalog, database, table] = self.name.clone();
         let suffix = if self.options.is_empty() { String::new() } else { hints::encode(&self.options) };
         TableReference::full(catalog, database, format!("{table}{suffix}"))
+    }
+
+    /// An error about the table.
+    fn at(&self, error: Error) -> Error {
+        let [_, database, table] = &self.name;
+        error.with("table", format!("{database}.{table}"))
+    }
+
+    /// Refuses rows that `source` gives with another number of values than there are columns for them.
+    fn check_width(&self, width: usize, source: impl FnOnce() -> String) -> Result<()> {
+        let given = &self.given;
+        if width == given.len() {
+            return Ok(());
+        }
+        let cure = match self.columns.is_empty() && width < given.len() {
+            true => "; name those that are given, as in INSERT INTO t (a, b) .., and the others get their defaults",
+            false => "",
+        };
+        let columns = given.join(", ");
+        Err(self.at(Error::invalid(format!(
+            "INSERT: {} has {width} values for {} columns: {columns}{cure}",
+            source(),
+            given.len()
+        ))))
     }
 }
 
@@ -175,14 +200,14 @@ impl LakeSession {
             None => None,
         };
         options.extend(hints::static_partition(&overwritten));
-        let given = if columns.is_empty() { &names } else { &columns };
-        let given: Vec<&DataField> = given.iter().filter_map(|name| table.schema().field(name)).collect();
-        let types = given.iter().map(|field| field.data_type.clone()).collect();
-        let defaults = given.iter().map(|field| field.default_value.clone()).collect();
+        let given = if columns.is_empty() { names } else { columns.clone() };
+        let fields: Vec<&DataField> = given.iter().filter_map(|name| table.schema().field(name)).collect();
+        let types = fields.iter().map(|field| field.data_type.clone()).collect();
+        let defaults = fields.iter().map(|field| field.default_value.clone()).collect();
         let within = &target.within;
         let name = [within.catalog_name.clone(), within.database.clone(), target.object.to_string()];
         let overwrite = insert.overwrite;
-        Ok(Destination { name, options, columns, overwrite, fixed, types, defaults, each_row, evolved })
+        Ok(Destination { name, options, columns, overwrite, fixed, given, types, defaults, each_row, evolved })
     }
 
     /// The options of a table with those of the session and of the statement over them.
@@ -200,6 +225,9 @@ impl LakeSession {
         self.refresh_views(&statement(query.clone())).await?;
         let current = self.current();
         if let Some(rows) = values_mut(&mut query) {
+            for (at, row) in rows.iter().enumerate().filter(|_| !to.given.is_empty()) {
+                to.check_width(row.content.len(), || format!("row {} of VALUES", at + 1))?;
+            }
             rows.iter_mut().for_each(|row| give_defaults(&mut row.content, &to.types, &to.defaults));
         }
         typed_items(&mut query.body, &to.types);
@@ -227,40 +255,39 @@ impl LakeSession {
             None => provider_as_source(self.context.table_provider(reference.clone()).await?),
         };
         let schema = DFSchema::try_from(target.schema())?;
-        let given: Vec<&str> = match to.columns.as_slice() {
-            [] => {
-                let names = schema.fields().iter().map(|field| field.name().as_str());
-                names.filter(|name| to.fixed.iter().all(|(fixed, ..)| fixed != name)).collect()
-            }
-            columns => columns.iter().map(String::as_str).collect(),
-        };
-        if given.len() != source.schema().fields().len() {
-            return Err(Error::invalid(format!(
-                "the query gives {} columns, and the rows need {}: {}",
-                source.schema().fields().len(),
-                given.len(),
-                given.join(", ")
-            )));
+        if to.given.is_empty() {
+            let names = schema.fields().iter().map(|field| field.name());
+            to.given = names.filter(|name| to.fixed.iter().all(|(fixed, ..)| fixed != *name)).cloned().collect();
         }
+        to.check_width(source.schema().fields().len(), || "the query".to_owned())?;
         let value =
-            |name: &str| match (given.iter().position(|given| *given == name), to.fixed.iter().find(|f| f.0 == name)) {
-                (Some(place), _) => {
-                    let column = Expr::Column(Column::from(source.schema().qualified_field(place)));
-                    if is_constant(&source, place) { as_written(column) } else { column }
-                }
+            |name: &str| match (to.given.iter().position(|given| given == name), to.fixed.iter().find(|f| f.0 == name))
+            {
+                (Some(place), _) => Expr::Column(Column::from(source.schema().qualified_field(place))),
                 (None, Some((.., value))) => lit(value.clone()),
                 (None, None) => {
                     target.get_column_default(name).cloned().unwrap_or(Expr::Literal(ScalarValue::Null, None))
                 }
             };
         let row = schema.fields().iter().map(|field| {
-            Ok(not_null::cast_exactly(value(field.name()), field.data_type(), source.schema())?.alias(field.name()))
+            let (name, value) = (field.name(), value(field.name()));
+            let given = value.get_type(source.schema())?;
+            let cast = not_null::cast_exactly(value, field.data_type(), source.schema());
+            Ok(cast.map_err(|_| to.at(no_cast(name, &given, field.data_type())))?.alias(name))
         });
         let row = row.collect::<Result<Vec<Expr>>>()?;
         let source = LogicalPlanBuilder::from(source).project(row)?.build()?;
         let op = WriteOp::Insert(if to.overwrite { InsertOp::Overwrite } else { InsertOp::Append });
         Ok(LogicalPlan::Dml(DmlStatement::new(reference, target, op, Arc::new(source))))
     }
+}
+
+/// The error for values that no cast makes those of a column.
+fn no_cast(column: &str, given: &ArrowType, to: &ArrowType) -> Error {
+    let shown = |data_type| {
+        types::from_arrow(data_type, true).map_or_else(|_| data_type.to_string(), |shown| shown.to_string())
+    };
+    Error::invalid(format!("INSERT: column {column} takes {}, and {} can't be cast to it", shown(to), shown(given)))
 }
 
 fn not_a_partition_key(table: &Table, name: &str) -> Error {

@@ -11,7 +11,6 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Ident, SelectItem, SetExpr};
 
-use super::constants::is_constant;
 use super::insert::parsed_query;
 use super::statement::Insert;
 use super::target::LakeTarget;
@@ -19,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::spec::casts::can_change;
 use crate::spec::{DataType, TypeKind};
 use crate::sql::session::found;
-use crate::sql::write::Evolution;
+use crate::sql::write::{Evolution, is_written_out};
 use crate::sql::{LakeSession, types};
 use crate::table::{SchemaChange, Table, alter};
 
@@ -88,7 +87,7 @@ fn changes(table: &Table, names: &[Ident], plan: &LogicalPlan, explicit: bool) -
         let Some(column) = table.schema().field(&name) else { continue };
         let is_key = table.schema().primary_keys.contains(&name) || table.schema().partition_keys.contains(&name);
         // The type of a constant says nothing of the column.
-        if is_key || is_constant(plan, at) || !is_number(&column.data_type) {
+        if is_key || is_written_out(plan, at) || !is_number(&column.data_type) {
             continue;
         }
         let Ok(given) = types::from_arrow(field.data_type(), true) else { continue };

@@ -10,7 +10,6 @@
 mod alter;
 mod analyze;
 mod change_type;
-mod constants;
 mod create;
 mod data;
 mod insert;

@@ -107,6 +107,25 @@ async fn tables_when_dropped_by_the_engine_then_gone_and_by_nothing_else() {
 }
 
 #[tokio::test]
+async fn constants_when_they_do_not_fit_then_table_column_and_value_are_told() {
+    let stock = Stock::open().await;
+    stock.ok("CREATE SCHEMA db").await;
+    stock.table("t").await;
+    assert_eq!(stock.ok("INSERT INTO t VALUES (1), ('2')").await, "2");
+    for sql in [
+        "INSERT INTO t VALUES (1), ('one')",
+        "INSERT INTO t VALUES (1), ('on' || 'e')",
+        "INSERT INTO t SELECT 'one'",
+        "INSERT INTO t SELECT x || 'e' FROM (SELECT 'on' AS x)",
+        "UPDATE t SET a = 'one'",
+    ] {
+        stock.fails(sql, "column a: 'one' is no INT").await;
+        stock.fails(sql, "db.t").await;
+    }
+    assert_eq!(stock.ok("SELECT sum(a) FROM t").await, "3");
+}
+
+#[tokio::test]
 async fn external_tables_when_defined_by_the_engine_then_created_as_written() {
     let stock = Stock::open().await;
     stock.ok("CREATE SCHEMA db").await;

@@ -34,6 +34,7 @@ pub use builder::{MergeBuilder, Rows, When, merge};
 pub(crate) use drop::truncation;
 pub(crate) use rule::LakeDmlRule;
 pub(crate) use shape::{FILE_NAME, ROW_INDEX, place_fields};
+pub(crate) use sink::ChangeSink;
 
 /// The system table that shows rows with the place where each lies, for the statements of this folder.
 pub(crate) const ROW_PLACES: &str = "row_places";

@@ -189,7 +189,11 @@ impl Rewrite {
         let rows = self.with_places(&projection.input)?;
         let mut exprs = Vec::new();
         for (field, expr) in self.table().schema().fields.iter().zip(&projection.expr) {
-            let value = expr.clone().unalias();
+            // The cast into the column is made behind, where it names the column.
+            let value = match expr.clone().unalias() {
+                Expr::Cast(cast) if cast.field.data_type() == field.to_arrow().data_type() => *cast.expr,
+                value => value,
+            };
             let kept = matches!(&value, Expr::Column(column) if column.name == field.name);
             if !kept && self.table().schema().primary_keys.contains(&field.name) {
                 return Err(self

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
@@ -29,6 +29,7 @@ use crate::spec::Snapshot;
 use crate::spec::types::arrow_schema;
 use crate::sql::travel::TableState;
 use crate::sql::write::{CommitPlan, LakeCommitExec, LakeKeysExec, with_strict_casts};
+use crate::table::Table;
 use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
 
 /// What the rows of the query are.
@@ -66,6 +67,11 @@ impl ChangeSink {
     /// The same with the plan of the rows that come, which is planned again when others changed the table meanwhile.
     pub(crate) fn with_rows(self, rows: LogicalPlan) -> Self {
         Self { rows: Some(Arc::new(rows)), ..self }
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.state.table
     }
 
     /// The nodes that change the table as `input` says, once.
@@ -108,13 +114,7 @@ impl ChangeSink {
             false => WriteTarget::try_new(Arc::clone(table), false, has_key, &user)?,
         };
         let slot = Arc::new(RunSlot::default());
-        // Messages name the columns of the table.
-        let named = |field: &Arc<Field>| {
-            let name = field.name().strip_prefix("new ").unwrap_or(field.name()).to_owned();
-            field.as_ref().clone().with_name(name)
-        };
-        let columns = Arc::new(Schema::new(shape.schema(table).fields().iter().map(named).collect::<Vec<_>>()));
-        let input = with_strict_casts(input, &columns)?;
+        let input = with_strict_casts(input, table, &shape.schema(table))?;
         let partitions = session.config().target_partitions();
         let writes = if has_key {
             let keys = match target.mode() {

@@ -65,7 +65,7 @@ impl Insert<'_> {
         let dead_letters = self.dead_letters(&user)?;
         let input = match &dead_letters {
             Some(letters) => screened(input, &target, letters, identifier)?,
-            None => with_strict_casts(input, target.table_schema())?,
+            None => with_strict_casts(input, target.table(), target.table_schema())?,
         };
         let partitions = state.config().target_partitions();
         let keys = match target.mode() {

@@ -1,6 +1,7 @@
 //! INSERT: the engine's input becomes the nodes that write (`write::LakeWriteExec`) and one that commits.
 
 mod commit;
+mod constants;
 mod dead_letters;
 mod evolution;
 mod insert;
@@ -10,6 +11,7 @@ mod statement;
 mod strict;
 
 pub(crate) use commit::{CommitPlan, LakeCommitExec};
+pub(crate) use constants::{LakeConstants, is_written_out};
 pub(crate) use evolution::Evolution;
 pub(crate) use insert::Insert;
 pub(crate) use key_locations::LakeKeysExec;

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Par
 use futures::{StreamExt, TryStreamExt};
 
 use super::dead_letters::{DeadLetter, DeadLetters};
-use super::strict::{no_value, strict};
+use super::strict::{no_value, shown, strict};
 use crate::error::{Error, Result};
 use crate::write::{BadRow, WriteTarget, kind_of, no_kind};
 
@@ -194,12 +194,13 @@ impl Screen {
     fn look(&self, written: &[ArrayRef]) -> Result<(Vec<ArrayRef>, Vec<BadRow>)> {
         let mut bad = Vec::new();
         let fields = self.target.table_schema().fields();
+        let columns_of_table = &self.target.table().schema().fields;
         let mut columns = Vec::with_capacity(written.len());
         for (at, (values, field)) in written.iter().zip(fields).enumerate() {
             let mut wrong = Vec::new();
             columns.push(cast_each(values, field.data_type(), 0, &mut wrong)?);
             bad.extend(wrong.into_iter().map(|row| {
-                let reason = no_value(field.name(), values, row, field.data_type());
+                let reason = no_value(field.name(), &shown(&columns_of_table[at].data_type), values, row);
                 BadRow { row, column: at, reason }
             }));
         }

@@ -17,9 +17,81 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::error::Error;
+use crate::spec::DataType;
+use crate::table::Table;
 
-/// The plan with the casts of its last projection made strict, for the columns of `schema`.
-pub(crate) fn with_strict_casts(input: Arc<dyn ExecutionPlan>, schema: &SchemaRef) -> Result<Arc<dyn ExecutionPlan>> {
+/// What the new values of a statement that changes rows are called, before the name of the column.
+const NEW: &str = "new ";
+
+/// A column that values are cast into.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct IntoColumn {
+    /// The names of the table and of the column.
+    table: String,
+    column: String,
+    /// The type in the table's words.
+    shown: String,
+    data_type: ArrowType,
+}
+
+impl IntoColumn {
+    /// The column `name` of `table`, whose values are `data_type` to the engine.
+    pub(crate) fn new(table: &Table, name: &str, data_type: &ArrowType) -> Self {
+        // Statements that change rows have the old values beside the new ones.
+        let field = table.schema().field(name).or_else(|| table.schema().field(name.strip_prefix(NEW)?));
+        Self {
+            table: table.identifier().to_string(),
+            column: field.map_or(name, |field| &field.name).to_owned(),
+            shown: field.map_or_else(|| data_type.to_string(), |field| shown(&field.data_type)),
+            data_type: data_type.clone(),
+        }
+    }
+
+    /// The engine's type.
+    pub(crate) fn data_type(&self) -> &ArrowType {
+        &self.data_type
+    }
+
+    /// The values as those of the column.
+    ///
+    /// # Errors
+    /// Invalid with the first value that is none of the column.
+    pub(crate) fn cast(&self, values: &ArrayRef) -> crate::error::Result<ArrayRef> {
+        cast_with_options(values, &self.data_type, &strict()).map_err(|error| {
+            let is_wrong = |row: &usize| cast_with_options(&values.slice(*row, 1), &self.data_type, &strict()).is_err();
+            let named = match (0..values.len()).find(is_wrong) {
+                // What the engine says names a type of its own.
+                Some(row) => Error::invalid(no_value(&self.column, &self.shown, values, row)),
+                None => {
+                    Error::invalid(format!("column {}: a value is no {}", self.column, self.shown)).with_source(error)
+                }
+            };
+            named.with("table", self.table.clone())
+        })
+    }
+}
+
+/// A type without NOT NULL, which is another matter.
+pub(super) fn shown(data_type: &DataType) -> String {
+    DataType { kind: data_type.kind.clone(), nullable: true }.to_string()
+}
+
+/// Says which value does not fit its column.
+pub(super) fn no_value(column: &str, data_type: &str, values: &ArrayRef, row: usize) -> String {
+    let text = array_value_to_string(values, row).unwrap_or_default();
+    format!("column {column}: '{text}' is no {data_type}")
+}
+
+pub(super) fn strict() -> CastOptions<'static> {
+    CastOptions { safe: false, ..CastOptions::default() }
+}
+
+/// The plan with the casts of its last projection made strict, for the columns of `schema`, which are those of `table`.
+pub(crate) fn with_strict_casts(
+    input: Arc<dyn ExecutionPlan>,
+    table: &Table,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(projection) = input.downcast_ref::<ProjectionExec>() else { return Ok(input) };
     let mut changed = false;
     let exprs: Vec<ProjectionExpr> = projection
@@ -29,9 +101,8 @@ pub(crate) fn with_strict_casts(input: Arc<dyn ExecutionPlan>, schema: &SchemaRe
         .map(|(index, item)| {
             let strict = item.expr.downcast_ref::<CastExpr>().zip(schema.fields().get(index)).map(|(cast, field)| {
                 changed = true;
-                let column = field.name().clone();
-                let (expr, to) = (Arc::clone(cast.expr()), cast.cast_type().clone());
-                Arc::new(StrictCast { expr, to, column }) as Arc<dyn PhysicalExpr>
+                let column = IntoColumn::new(table, field.name(), cast.cast_type());
+                Arc::new(StrictCast { expr: Arc::clone(cast.expr()), column }) as Arc<dyn PhysicalExpr>
             });
             ProjectionExpr { expr: strict.unwrap_or_else(|| Arc::clone(&item.expr)), alias: item.alias.clone() }
         })
@@ -46,13 +117,12 @@ pub(crate) fn with_strict_casts(input: Arc<dyn ExecutionPlan>, schema: &SchemaRe
 #[derive(Debug, Clone)]
 struct StrictCast {
     expr: Arc<dyn PhysicalExpr>,
-    to: ArrowType,
-    column: String,
+    column: IntoColumn,
 }
 
 impl PartialEq for StrictCast {
     fn eq(&self, other: &Self) -> bool {
-        self.expr.eq(&other.expr) && self.to == other.to && self.column == other.column
+        self.expr.eq(&other.expr) && self.column == other.column
     }
 }
 
@@ -61,51 +131,19 @@ impl Eq for StrictCast {}
 impl Hash for StrictCast {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.expr.hash(state);
-        self.to.hash(state);
         self.column.hash(state);
     }
 }
 
 impl fmt::Display for StrictCast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CAST({} AS {})", self.expr, self.to)
-    }
-}
-
-pub(super) fn strict() -> CastOptions<'static> {
-    CastOptions { safe: false, ..CastOptions::default() }
-}
-
-/// Says which value does not fit its column.
-pub(super) fn no_value(column: &str, values: &ArrayRef, row: usize, to: &ArrowType) -> String {
-    let text = array_value_to_string(values, row).unwrap_or_default();
-    format!("column {column}: '{text}' is no {to}")
-}
-
-impl StrictCast {
-    fn cast(&self, values: &ArrayRef) -> Result<ArrayRef> {
-        match cast_with_options(values, &self.to, &strict()) {
-            Ok(cast) => Ok(cast),
-            Err(error) => Err(self.name(values, error).into()),
-        }
-    }
-
-    /// The first value that can't be cast.
-    fn name(&self, values: &ArrayRef, error: arrow::error::ArrowError) -> Error {
-        let (column, to) = (&self.column, &self.to);
-        for row in 0..values.len() {
-            let value = values.slice(row, 1);
-            if cast_with_options(&value, to, &strict()).is_err() {
-                return Error::invalid(no_value(column, values, row, to)).with_source(error);
-            }
-        }
-        Error::invalid(format!("column {column}: a value is no {to}")).with_source(error)
+        write!(f, "CAST({} AS {})", self.expr, self.column.data_type)
     }
 }
 
 impl PhysicalExpr for StrictCast {
     fn data_type(&self, _input_schema: &Schema) -> Result<ArrowType> {
-        Ok(self.to.clone())
+        Ok(self.column.data_type.clone())
     }
 
     fn nullable(&self, input_schema: &Schema) -> Result<bool> {
@@ -114,12 +152,12 @@ impl PhysicalExpr for StrictCast {
 
     fn return_field(&self, input_schema: &Schema) -> Result<FieldRef> {
         let field = self.expr.return_field(input_schema)?;
-        Ok(Arc::new(field.as_ref().clone().with_data_type(self.to.clone())))
+        Ok(Arc::new(field.as_ref().clone().with_data_type(self.column.data_type.clone())))
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let values = self.expr.evaluate(batch)?.into_array(batch.num_rows())?;
-        Ok(ColumnarValue::Array(self.cast(&values)?))
+        Ok(ColumnarValue::Array(self.column.cast(&values)?))
     }
 
     fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {

@@ -27,6 +27,7 @@ use tidelake::writer::{TableCommitter, TableWriter};
 
 use crate::child::{self, REACHED, READY, kill, lines, numbers, open, runtime, say, text};
 use crate::deadline::within;
+use crate::random::Random;
 
 /// For one trial.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -189,19 +190,16 @@ fn killed_at(label: &str) -> Result<(), String> {
 /// Killed a random time after it began to write, again and again.
 fn killed_at_any_time(role: &str) -> Result<(), String> {
     let lake = Lake::new("dynamic")?;
-    let mut seed = u64::from(std::process::id()) << 20 | 0x9e37_79b9;
-    let first = seed;
+    let first = u64::from(std::process::id());
+    let mut random = Random(first);
     let mut reported = 0;
     for _ in 0..6 {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
         let mut child = lake.child(&json!({ "role": role, "ready": true }))?;
         let mut said = lines(&mut child)?;
         if said.next().as_deref() != Some(READY) {
             return Err("a child did not begin".to_owned());
         }
-        std::thread::sleep(Duration::from_millis(seed % 250));
+        std::thread::sleep(Duration::from_millis(random.below(250) as u64));
         kill(&mut child)?;
         for line in said {
             reported = reported.max(number_of(&line)? + 1);

@@ -16,12 +16,14 @@ mod checks;
 mod child;
 mod compare;
 mod deadline;
-mod dice;
 mod fixtures;
 mod json;
 mod kills;
 mod list;
 mod mutation;
+#[path = "../src/house/random.rs"]
+#[allow(dead_code, reason = "the unit tests use all of it")]
+mod random;
 mod replay;
 mod script;
 mod scripts;

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use futures::FutureExt;
 use libtest_mimic::{Failed, Trial};
 
-use crate::dice::Dice;
 use crate::fixtures::{self, copy_folder, entries, file_name};
+use crate::random::Random;
 use crate::session;
 
 /// Group and table: a key table merged from level 0, one with deletion vectors, one that is folded, partitions, an append
@@ -73,7 +73,7 @@ fn run(index: u64, group: &str, table: &str) -> Result<(), Failed> {
     let rows = read()?.map_err(|e| format!("the table as it is: {e}"))?;
     for step in 0..steps {
         let seed = seed.wrapping_add(step.wrapping_mul(0x5851_f42d_4c95_7f2d));
-        let mut dice = Dice(seed);
+        let mut dice = Random(seed);
         let file = &files[dice.below(files.len())];
         let good = fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
         let (bad, how) = damage(&good, &mut dice);
@@ -96,7 +96,7 @@ fn run(index: u64, group: &str, table: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-fn damage(good: &[u8], dice: &mut Dice) -> (Vec<u8>, &'static str) {
+fn damage(good: &[u8], dice: &mut Random) -> (Vec<u8>, &'static str) {
     let mut bad = good.to_vec();
     if bad.is_empty() {
         return (vec![dice.below(256) as u8], "a byte more");

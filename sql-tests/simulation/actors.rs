@@ -14,7 +14,7 @@ use tidelake::error::ErrorKind;
 use super::model::{Kind, NULL, Rows, State, Statement, WRITERS, next_statement, write_whole};
 use super::{OVER, RETAINED};
 use crate::child::{READY, numbers, open, say, text, texts};
-use crate::dice::Dice;
+use crate::random::Random;
 use crate::session::SessionError;
 
 /// Snapshots that are promised, less those that come while somebody reads one.
@@ -30,7 +30,7 @@ pub struct Actor {
     number: i64,
     state: PathBuf,
     session: LakeSession,
-    dice: Dice,
+    dice: Random,
     /// Statements that a writer is to play.
     steps: u64,
 }
@@ -44,7 +44,7 @@ pub async fn run(task: &Value) -> Result<(), String> {
         number: task["number"].as_i64().unwrap_or_default(),
         state: PathBuf::from(word("state")),
         session: open(Path::new(word("warehouse"))).await.map_err(text)?,
-        dice: Dice(task["seed"].as_u64().unwrap_or_default()),
+        dice: Random(task["seed"].as_u64().unwrap_or_default()),
         steps: task["steps"].as_u64().unwrap_or_default(),
     };
     let name = actor.name.clone();

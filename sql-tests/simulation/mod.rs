@@ -33,7 +33,7 @@ use self::actors::{busy_place, state_place};
 use self::model::{KINDS, Kind, NULL, Rows, SHARED, State, WRITERS};
 use crate::child::{self, REACHED, kill, lines, numbers, open, runtime, text, texts};
 use crate::deadline::within;
-use crate::dice::Dice;
+use crate::random::Random;
 
 /// Snapshots that are kept.
 const RETAINED: i64 = 25;
@@ -146,7 +146,7 @@ impl Play {
             }
             Ok(())
         })?;
-        let mut dice = Dice(seed);
+        let mut dice = Random(seed);
         let mut seed = || dice.next() >> 16;
         thread::scope(|scope| {
             let over = |outcome: Result<(), String>| {
@@ -176,7 +176,7 @@ impl Play {
 
     /// The lives of a child, one after the other, until its work is done.
     fn live(&self, role: &'static str, number: i64, seed: u64) -> Result<(), String> {
-        let mut dice = Dice(seed);
+        let mut dice = Random(seed);
         let name = format!("{role}-{number}");
         let state = self.state();
         loop {

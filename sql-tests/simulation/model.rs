@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::child::text;
-use crate::dice::Dice;
+use crate::random::Random;
 
 /// Writers at one table.
 pub const WRITERS: i64 = 3;
@@ -183,7 +183,7 @@ pub struct Statement {
 }
 
 /// The next statement of a writer.
-pub fn next_statement(kind: &Kind, writer: i64, number: u64, rows: &Rows, dice: &mut Dice) -> Statement {
+pub fn next_statement(kind: &Kind, writer: i64, number: u64, rows: &Rows, dice: &mut Random) -> Statement {
     // No two statements write the same value.
     let value = number as i64 * WRITERS + writer + 1;
     let same = |sql: String, answer, moves| Statement { sql, answer, after: rows.clone(), moves };
@@ -203,7 +203,7 @@ pub fn next_statement(kind: &Kind, writer: i64, number: u64, rows: &Rows, dice: 
     }
 }
 
-fn some_keys(writer: i64, dice: &mut Dice) -> Vec<i64> {
+fn some_keys(writer: i64, dice: &mut Random) -> Vec<i64> {
     let mut keys: Vec<i64> =
         (0..1 + dice.below(8)).map(|_| dice.below(KEYS as usize) as i64 * WRITERS + writer).collect();
     keys.sort_unstable();
@@ -215,7 +215,7 @@ fn list(items: impl IntoIterator<Item = String>) -> String {
     items.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn insert(kind: &Kind, writer: i64, value: i64, rows: &Rows, dice: &mut Dice) -> Statement {
+fn insert(kind: &Kind, writer: i64, value: i64, rows: &Rows, dice: &mut Random) -> Statement {
     let mut keys = some_keys(writer, dice);
     if !kind.has_key() {
         keys.retain(|key| !rows.contains_key(key));
@@ -257,7 +257,7 @@ fn insert(kind: &Kind, writer: i64, value: i64, rows: &Rows, dice: &mut Dice) ->
 }
 
 /// A condition that some rows of a writer satisfy, and their keys.
-fn condition(writer: i64, rows: &Rows, dice: &mut Dice) -> (String, Vec<i64>) {
+fn condition(writer: i64, rows: &Rows, dice: &mut Random) -> (String, Vec<i64>) {
     let of = |test: &dyn Fn(i64, i64, i64) -> bool| -> Vec<i64> {
         rows.iter().filter(|(k, (v, x))| test(**k, *v, *x)).map(|(k, _)| *k).collect()
     };
@@ -285,14 +285,14 @@ fn condition(writer: i64, rows: &Rows, dice: &mut Dice) -> (String, Vec<i64>) {
     }
 }
 
-fn delete(writer: i64, rows: &Rows, dice: &mut Dice) -> Statement {
+fn delete(writer: i64, rows: &Rows, dice: &mut Random) -> Statement {
     let (condition, keys) = condition(writer, rows, dice);
     let mut after = rows.clone();
     after.retain(|key, _| !keys.contains(key));
     Statement { sql: format!("DELETE FROM t WHERE {condition}"), answer: keys.len() as i64, after, moves: false }
 }
 
-fn update(writer: i64, value: i64, rows: &Rows, dice: &mut Dice) -> Statement {
+fn update(writer: i64, value: i64, rows: &Rows, dice: &mut Random) -> Statement {
     let (condition, keys) = condition(writer, rows, dice);
     let mut after = rows.clone();
     for key in &keys {
@@ -305,7 +305,7 @@ fn update(writer: i64, value: i64, rows: &Rows, dice: &mut Dice) -> Statement {
     Statement { sql, answer: keys.len() as i64, after, moves: false }
 }
 
-fn merge(writer: i64, value: i64, rows: &Rows, dice: &mut Dice) -> Statement {
+fn merge(writer: i64, value: i64, rows: &Rows, dice: &mut Random) -> Statement {
     let keys = some_keys(writer, dice);
     let (x, rest) = (dice.below(3) as i64, dice.below(5) as i64);
     let mut after = rows.clone();

@@ -1,12 +1,16 @@
-//! The rules of the house, as tests: licences of what is linked in, who may import whom, what no file may hold.
+//! The rules of the house, as tests: licences of what is linked in, who may import whom, what no file may hold; and what tests
+//! of all rooms need.
 //! Compiled for tests only; imports nothing of the crate.
 
 mod imports;
 mod licences;
+mod random;
 mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub(crate) use random::Random;
 
 /// The folder of the package.
 fn root() -> PathBuf {

@@ -306,6 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::house::Random;
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -389,13 +390,8 @@ mod tests {
 
     #[test]
     fn parse_when_random_bytes_with_right_frame_then_no_panic() {
-        let mut state = 7_u64;
-        let mut random = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        };
+        let mut source = Random(7);
+        let mut random = move || source.next();
         for round in 0..20_000 {
             let bitmap64 = round % 2 == 0;
             let mut payload = if bitmap64 { MAGIC_64.to_le_bytes().to_vec() } else { MAGIC_32.to_be_bytes().to_vec() };

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use object_store::path::Path;
 
 use super::model::{Asked, Log, Told};
-use super::{Faults, Kind, Luck, Random};
+use super::{Faults, Kind, Luck};
 use crate::commit::base::Base;
 use crate::commit::changes::DELETION_VECTORS;
 use crate::commit::scope::Scope;
 use crate::commit::tests::{added_to, file, int_row, open};
 use crate::commit::{Committable, OverwriteScope, PartitionSpec, TableCommit, outcome_is_unknown};
 use crate::error::{ErrorKind, Result};
+use crate::house::Random;
 use crate::spec::{DataFile, DataFileMeta, DvRange, IndexEntry, Snapshot};
 use crate::store::StoreLocation;
 use crate::store::chaos::{ChaosStore, Decide, Fate, Gate, Operation};

@@ -19,6 +19,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::tests::{Shape, create};
+use crate::house::Random;
 use crate::store::StoreLocation;
 use crate::store::testing::memory;
 
@@ -37,34 +38,6 @@ const QUICK: [(&str, &str); 3] =
 
 /// Where stores hang, commits do not wait for ever.
 const PATIENT: (&str, &str) = ("commit.timeout", "300 ms");
-
-/// Random numbers of a seed (splitmix64).
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`.
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
-    }
-
-    /// True once in `n` times.
-    fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn split(&mut self) -> Self {
-        Self(self.next())
-    }
-}
 
 /// What kind of table the actors work at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 
 use super::*;
+use crate::house::Random;
 use crate::maintain::branches::{create_branch, delete_branch};
 use crate::maintain::expire_changelogs::{expire_changelogs, remove_changelogs};
 use crate::maintain::expire_snapshots::expire_snapshots;
@@ -25,19 +26,6 @@ const STEPS_A_TABLE: usize = 150;
 
 /// What is still going on after this was killed.
 const PATIENCE: Duration = Duration::from_millis(200);
-
-/// Random numbers of a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
-    }
-}
 
 /// What the store does to the process of a step.
 struct Luck {

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::house::Random;
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| byte.is_ascii_hexdigit()).collect();
@@ -432,13 +433,8 @@ fn compare_rows_when_fields_are_missing_or_nested_then_error() {
 
 #[test]
 fn read_when_bytes_are_random_then_no_panic() {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut source = Random(7);
+    let mut random = move || source.next();
     let mut types = types(&ALL_TYPES);
     types.extend(nested_types());
     types.push(DataType::nullable(TypeKind::Variant));

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value as Json, json};
 
 use super::{ManifestEntries, ManifestFile};
+use crate::house::Random;
 use crate::spec::avro::json::{container, rows, schema};
 use crate::spec::{index_manifest, manifest_list};
 
@@ -281,18 +282,6 @@ fn decode_when_manifest_is_big_then_threads_give_the_same_as_one() {
     let bytes = plain(&schema, &many);
     assert!(bytes.len() > 2 * (512 << 10));
     assert_eq!(decode(&bytes), many);
-}
-
-/// A small generator of numbers, so that a failure repeats.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound.max(1) as u64) as usize
-    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::house::Random;
 use crate::spec::binary_row::BinaryRowWriter;
 use crate::spec::types::DataType;
 
@@ -312,11 +313,9 @@ fn double_text_when_java_is_not_shortest_then_as_java() {
 
 #[test]
 fn double_text_when_any_bits_then_reads_back() {
-    let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random(7);
     for _ in 0..20_000 {
-        bits ^= bits << 13;
-        bits ^= bits >> 7;
-        bits ^= bits << 17;
+        let bits = random.next();
         let value = f64::from_bits(bits);
         if value.is_finite() {
             assert_eq!(double_text(value).parse::<f64>().unwrap(), value);

@@ -18,6 +18,7 @@ use url::Url;
 
 use crate::commit::outcome_is_unknown;
 use crate::error::{Error, ErrorKind, Result};
+use crate::house::Random;
 use crate::sql::LakeSession;
 use crate::store::chaos::{ChaosStore, Fate, Operation};
 use crate::store::{StoreLocation, register_store};
@@ -36,19 +37,6 @@ const KINDS: [(&str, bool); 6] = [
     (") WITH ('file.format' = 'avro'", false),
     (") WITH ('row-tracking.enabled' = 'true'", false),
 ];
-
-/// Numbers of a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
-    }
-}
 
 /// What the store does.
 struct Luck {

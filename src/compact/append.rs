@@ -23,6 +23,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use super::append_pick::{Limits, Piece, pick_batch, pick_bucketed, pick_full_bucketed};
 use super::append_rows::open;
 use super::append_sort::{SortBy, sorted};
+use super::partitions_of;
 use crate::commit::{CommitOutcome, Committable, TableCommit, outcome_is_unknown};
 use crate::error::{Error, Result};
 use crate::options::{MemorySize, WriteOptions};
@@ -170,9 +171,7 @@ pub(super) async fn after_write(
     let snapshot = if replaces { None } else { table.snapshot(None).await? };
     let mut files = Vec::new();
     if let Some(snapshot) = &snapshot {
-        let touched: HashSet<Vec<u8>> = places.keys().map(|(partition, _)| partition.clone()).collect();
-        let partitions: PartitionPredicate =
-            Arc::new(move |rows: &[Arc<[u8]>]| Ok(rows.iter().map(|row| touched.contains(&**row)).collect()));
+        let partitions = partitions_of(places.values().map(|place| &messages[*place]));
         let request = LiveRequest { partitions: Some(partitions), deletions: true, ..LiveRequest::default() };
         files = Box::pin(live_files(table, snapshot, request)).await?;
         files.retain(|file| places.contains_key(&(file.file.partition().to_vec(), file.file.bucket())));

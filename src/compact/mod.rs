@@ -124,6 +124,12 @@ async fn commit(table: &Arc<Table>, messages: Vec<CommitMessage>, own: &Arc<OwnF
     Box::pin(commit.commit(Committable::batch(messages))).await
 }
 
+/// The partitions that messages of a writer are about.
+fn partitions_of<'a>(messages: impl Iterator<Item = &'a CommitMessage>) -> PartitionPredicate {
+    let touched: HashSet<Vec<u8>> = messages.map(|message| message.partition.clone()).collect();
+    Arc::new(move |rows: &[Arc<[u8]>]| Ok(rows.iter().map(|row| touched.contains(&**row)).collect()))
+}
+
 /// Compacts the buckets that a writer has added files to, as far as it is due, and adds what came of it to the messages of the
 /// writer. `replaces`: the new files take the place of all others. `own` are the writer's files, and those of the compaction
 /// are added to them.
@@ -158,11 +164,8 @@ pub async fn after_write(
     let snapshot = if replaces { None } else { table.snapshot(None).await? };
     let looked_up = (rules.looks_up && !replaces).then(|| snapshot.as_ref().map_or(0, |snapshot| snapshot.id));
     if let Some(snapshot) = snapshot {
-        let touched: HashSet<Vec<u8>> =
-            messages.iter().filter(|message| is_wanted(message)).map(|message| message.partition.clone()).collect();
-        let predicate: PartitionPredicate =
-            Arc::new(move |rows: &[Arc<[u8]>]| Ok(rows.iter().map(|row| touched.contains(&**row)).collect()));
-        let found = buckets_of(table, &snapshot, Some(predicate)).await.map_err(|error| table.at(error))?;
+        let partitions = partitions_of(messages.iter().filter(|message| is_wanted(message)));
+        let found = buckets_of(table, &snapshot, Some(partitions)).await.map_err(|error| table.at(error))?;
         known.extend(found.into_iter().map(|files| ((Arc::clone(&files.partition.row), files.bucket), files)));
     }
     let mut places = Vec::new();

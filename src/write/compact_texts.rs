@@ -4,22 +4,22 @@
 //! those, and accounts for all of them: a merge of sorted streams would run out of memory over a few rows. Where memory is
 //! limited, texts are copied into batches of their own.
 //!
-//! May import: nothing of this crate.
+//! May import: rest of this room.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
 use arrow::datatypes::{ByteViewType, DataType};
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result as EngineResult, internal_err};
+use datafusion::common::Result as EngineResult;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::TryStreamExt;
+
+use super::node::one_input;
 
 /// `plan`; where it merges sorted streams and memory is limited, with texts of their own before. The optimizer decides how many
 /// streams are sorted, so that this waits until it is done.
@@ -37,11 +37,13 @@ pub(super) fn merged_in_little_memory(plan: &Arc<dyn ExecutionPlan>, context: &T
 #[derive(Debug)]
 struct CompactTextsExec {
     input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
 }
 
 impl CompactTextsExec {
     fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
+        let properties = Arc::clone(input.properties());
+        Self { input, properties }
     }
 }
 
@@ -52,41 +54,10 @@ impl DisplayAs for CompactTextsExec {
 }
 
 impl ExecutionPlan for CompactTextsExec {
-    fn name(&self) -> &'static str {
-        "CompactTextsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        match <[_; 1]>::try_from(children) {
-            Ok([input]) => Ok(Arc::new(Self::new(input))),
-            Err(_) => internal_err!("CompactTextsExec has one input"),
-        }
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!(CompactTextsExec, |_node, input| Self::new(input));
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {

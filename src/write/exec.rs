@@ -13,16 +13,13 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt32Arr
 use arrow::compute::{SortOptions, partition, take_arrays};
 use arrow::datatypes::{DataType as ArrowType, Field, Int8Type, Int32Type, Int64Type, Schema, SchemaRef};
 use datafusion::common::Result as EngineResult;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr,
-};
+use datafusion::physical_expr::{Distribution, LexOrdering, OrderingRequirements, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ExecutionPlanProperties};
+use datafusion::physical_plan::execution_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -38,9 +35,10 @@ use super::compact_texts::merged_in_little_memory;
 use super::cross_partition::{LakeKeyLocationExec, key_location_schema};
 use super::merge::KeyRows;
 use super::mode::BucketMode;
+use super::node::{one_input, when_done};
 use super::prepare::{LakePrepareExec, Partitions};
 use super::target::{BUCKET, RunSlot, WriteRun, WriteTarget};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::spec::EMPTY_ROW;
 
 /// Files of append tables that are open at once; more partitions than that close the one that was not used for longest.
@@ -68,13 +66,8 @@ pub struct LakeWriteExec {
 
 impl LakeWriteExec {
     fn new(input: Arc<dyn ExecutionPlan>, target: Arc<WriteTarget>, slot: Arc<RunSlot>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(message_schema()),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, target, slot, properties: Arc::new(properties) }
+        let properties = when_done(input.output_partitioning().partition_count(), message_schema());
+        Self { input, target, slot, properties }
     }
 
     /// The nodes that write the rows of `input`, whose columns are those of the table (and kinds, see
@@ -214,33 +207,7 @@ impl DisplayAs for LakeWriteExec {
 }
 
 impl ExecutionPlan for LakeWriteExec {
-    fn name(&self) -> &'static str {
-        "LakeWriteExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that writes rows has one input"))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.target), Arc::clone(&self.slot))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!(LakeWriteExec, |node, input| Self::new(input, Arc::clone(&node.target), Arc::clone(&node.slot)));
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![distribution(&self.target)])
@@ -248,15 +215,6 @@ impl ExecutionPlan for LakeWriteExec {
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         vec![ordering(&self.target).map(OrderingRequirements::from)]
-    }
-
-    /// Small writes stay in one task, so that they make one file.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {

@@ -9,16 +9,15 @@ use arrow::array::{Array, ArrayRef, AsArray, Int8Array, Int32Array, Int64Array, 
 use arrow::compute::{cast, take_arrays};
 use arrow::datatypes::{DataType as ArrowType, Int8Type, SchemaRef};
 use datafusion::common::Result as EngineResult;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ExecutionPlanProperties};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
 use super::assign::partition_hashes;
 use super::mode::{BucketMode, POSTPONE_BUCKET};
+use super::node::{as_they_come, one_input};
 use super::target::{RunSlot, WriteRun, WriteTarget};
 use crate::error::{Error, Result};
 use crate::spec::EMPTY_ROW;
@@ -42,13 +41,8 @@ pub struct LakePrepareExec {
 impl LakePrepareExec {
     /// Prepares the rows of `input` for `target`.
     pub fn new(input: Arc<dyn ExecutionPlan>, target: Arc<WriteTarget>, slot: Arc<RunSlot>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(target.rows())),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        Self { input, target, slot, properties: Arc::new(properties) }
+        let properties = as_they_come(&input, Arc::clone(target.rows()));
+        Self { input, target, slot, properties }
     }
 }
 
@@ -62,42 +56,7 @@ impl DisplayAs for LakePrepareExec {
 }
 
 impl ExecutionPlan for LakePrepareExec {
-    fn name(&self) -> &'static str {
-        "LakePrepareExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that prepares rows has one input"))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.target), Arc::clone(&self.slot))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    /// Rows are numbered in the order in which the input gives them: dealt out to several partitions they would lose it.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
-    }
+    one_input!(LakePrepareExec, |node, input| Self::new(input, Arc::clone(&node.target), Arc::clone(&node.slot)));
 
     fn cardinality_effect(&self) -> CardinalityEffect {
         CardinalityEffect::LowerEqual

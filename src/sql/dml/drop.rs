@@ -9,25 +9,23 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt};
 
 use crate::commit::{Operation, PartitionSpec, TableCommit};
-use crate::error::Error;
 use crate::options::Level0;
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
 use crate::table::Table;
+use crate::write::{one_input, when_done};
 
 /// What goes.
 #[derive(Clone, Debug)]
@@ -91,13 +89,8 @@ impl LakeDropExec {
         scope: DropScope,
         operation: Operation,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(count_schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, table, scope, operation, properties: Arc::new(properties) }
+        let properties = when_done(1, count_schema());
+        Self { input, table, scope, operation, properties }
     }
 }
 
@@ -128,41 +121,15 @@ impl DisplayAs for LakeDropExec {
 }
 
 impl ExecutionPlan for LakeDropExec {
-    fn name(&self) -> &'static str {
-        "LakeDropExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that drops partitions has one input"))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.table), self.scope.clone(), self.operation)))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!(LakeDropExec, |node, input| Self::new(
+        input,
+        Arc::clone(&node.table),
+        node.scope.clone(),
+        node.operation
+    ));
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

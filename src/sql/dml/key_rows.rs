@@ -13,19 +13,16 @@ use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result as EngineResult;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
 use super::shape::{Action, ChangeShape};
 use crate::error::{Error, Result};
 use crate::options::{ChangelogProducer, MergeEngine};
 use crate::table::Table;
-use crate::write::{BucketMode, RunSlot, WriteRun, WriteTarget};
+use crate::write::{BucketMode, RunSlot, WriteRun, WriteTarget, as_they_come, one_input};
 
 const INSERT: i8 = 0;
 const UPDATE_BEFORE: i8 = 1;
@@ -52,13 +49,8 @@ impl LakeKeyChangesExec {
         slot: Arc<RunSlot>,
         shape: Arc<ChangeShape>,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(with_kind(target.table_schema())),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        Self { input, target, slot, shape, properties: Arc::new(properties) }
+        let properties = as_they_come(&input, with_kind(target.table_schema()));
+        Self { input, target, slot, shape, properties }
     }
 }
 
@@ -79,42 +71,12 @@ impl DisplayAs for LakeKeyChangesExec {
 }
 
 impl ExecutionPlan for LakeKeyChangesExec {
-    fn name(&self) -> &'static str {
-        "LakeKeyChangesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that changes rows has one input"))?;
-        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
-        Ok(Arc::new(Self::new(input, target, slot, Arc::clone(&self.shape))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
-    }
+    one_input!(LakeKeyChangesExec, |node, input| Self::new(
+        input,
+        Arc::clone(&node.target),
+        Arc::clone(&node.slot),
+        Arc::clone(&node.shape)
+    ));
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;

@@ -11,13 +11,11 @@ use arrow::compute::{cast, take, take_arrays};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::catalog::Session;
 use datafusion::common::Result as EngineResult;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ExecutionPlanProperties;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
 use super::removals::LakeRemovalsExec;
@@ -25,7 +23,7 @@ use super::shape::{Action, ChangeShape};
 use crate::error::{Error, Result};
 use crate::spec::Snapshot;
 use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER};
-use crate::write::{LakeWriteExec, RunSlot, WriteRun, WriteTarget};
+use crate::write::{LakeWriteExec, RunSlot, WriteRun, WriteTarget, as_they_come, one_input};
 
 /// Changes of an append table.
 pub(super) struct AppendChanges<'a> {
@@ -79,13 +77,8 @@ impl LakeMarksExec {
         slot: Arc<RunSlot>,
         shape: Arc<ChangeShape>,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(written(&target)),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        Self { input, target, slot, shape, properties: Arc::new(properties) }
+        let properties = as_they_come(&input, written(&target));
+        Self { input, target, slot, shape, properties }
     }
 }
 
@@ -107,42 +100,12 @@ impl DisplayAs for LakeMarksExec {
 }
 
 impl ExecutionPlan for LakeMarksExec {
-    fn name(&self) -> &'static str {
-        "LakeMarksExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that marks rows has one input"))?;
-        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
-        Ok(Arc::new(Self::new(input, target, slot, Arc::clone(&self.shape))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
-    }
+    one_input!(LakeMarksExec, |node, input| Self::new(
+        input,
+        Arc::clone(&node.target),
+        Arc::clone(&node.slot),
+        Arc::clone(&node.shape)
+    ));
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;

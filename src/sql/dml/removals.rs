@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use arrow::array::{BinaryArray, RecordBatch, UInt64Array};
 use datafusion::common::config::TableParquetOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result as EngineResult, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_expr::Distribution;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt};
 use roaring::{RoaringBitmap, RoaringTreemap};
@@ -30,7 +28,7 @@ use crate::spec::deletion_vector::DeletionVector;
 use crate::spec::{DataFileMeta, Snapshot};
 use crate::sql::scan::LakeScanExec;
 use crate::sql::scan::unit::{SystemColumns, UnitFactory};
-use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget, message_schema};
+use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget, message_schema, one_input, when_done};
 
 /// Buckets that are rewritten at once.
 const CONCURRENCY: usize = 4;
@@ -55,13 +53,8 @@ impl LakeRemovalsExec {
         snapshot: Option<Arc<Snapshot>>,
         parquet: Arc<TableParquetOptions>,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(message_schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, target, slot, snapshot, parquet, properties: Arc::new(properties) }
+        let properties = when_done(1, message_schema());
+        Self { input, target, slot, snapshot, parquet, properties }
     }
 }
 
@@ -77,45 +70,16 @@ impl DisplayAs for LakeRemovalsExec {
 }
 
 impl ExecutionPlan for LakeRemovalsExec {
-    fn name(&self) -> &'static str {
-        "LakeRemovalsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that removes rows has one input"))?;
-        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
-        Ok(Arc::new(Self::new(input, target, slot, self.snapshot.clone(), Arc::clone(&self.parquet))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
-    ) -> EngineResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!(LakeRemovalsExec, |node, input| Self::new(
+        input,
+        Arc::clone(&node.target),
+        Arc::clone(&node.slot),
+        node.snapshot.clone(),
+        Arc::clone(&node.parquet)
+    ));
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, CardinalityEffect, EmissionType};
+use datafusion::physical_expr::Distribution;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 use futures::StreamExt;
 
@@ -20,12 +19,11 @@ use super::dead_letters::DeadLetters;
 use super::evolution::Evolution;
 use super::statement::Statement;
 use crate::commit::{Operation, OverwriteScope};
-use crate::error::Error;
 use crate::maintain::upkeep::{self, Committed};
 use crate::sql::warnings::Warnings;
 use crate::sql::zone;
 use crate::table::Table;
-use crate::write::{RunSlot, WriteTarget};
+use crate::write::{RunSlot, WriteTarget, one_input, when_done};
 
 /// What a statement commits as.
 #[derive(Clone, Debug)]
@@ -77,13 +75,8 @@ impl LakeCommitExec {
         slot: Arc<RunSlot>,
         commit: Arc<CommitPlan>,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(count_schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, target, slot, commit, properties: Arc::new(properties) }
+        let properties = when_done(1, count_schema());
+        Self { input, target, slot, commit, properties }
     }
 }
 
@@ -110,41 +103,15 @@ impl DisplayAs for LakeCommitExec {
 }
 
 impl ExecutionPlan for LakeCommitExec {
-    fn name(&self) -> &'static str {
-        "LakeCommitExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that commits has one input"))?;
-        let (target, slot) = (Arc::clone(&self.target), Arc::clone(&self.slot));
-        Ok(Arc::new(Self::new(input, target, slot, Arc::clone(&self.commit))))
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!(LakeCommitExec, |node, input| Self::new(
+        input,
+        Arc::clone(&node.target),
+        Arc::clone(&node.slot),
+        Arc::clone(&node.commit)
+    ));
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         InputDistributionRequirements::new(vec![Distribution::SinglePartition])
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {

@@ -14,19 +14,19 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::Result as EngineResult;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Column};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ExecutionPlanProperties};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
 
 use super::dead_letters::{DeadLetter, DeadLetters};
 use super::strict::{no_value, shown, strict};
 use crate::error::{Error, Result};
-use crate::write::{BadRow, WriteTarget, kind_of, no_kind};
+use crate::write::{BadRow, WriteTarget, as_they_come, kind_of, no_kind, one_input};
 
 /// The rows of `input` that fit `target`; the others go to `letters`.
 pub(super) fn screened(
@@ -80,13 +80,8 @@ struct LakeScreenExec {
 
 impl LakeScreenExec {
     fn new(input: Arc<dyn ExecutionPlan>, screen: Arc<Screen>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema(&screen.target)),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        Self { input, screen, metrics: ExecutionPlanMetricsSet::new(), properties: Arc::new(properties) }
+        let properties = as_they_come(&input, schema(&screen.target));
+        Self { input, screen, metrics: ExecutionPlanMetricsSet::new(), properties }
     }
 }
 
@@ -105,26 +100,7 @@ impl DisplayAs for LakeScreenExec {
 }
 
 impl ExecutionPlan for LakeScreenExec {
-    fn name(&self) -> &'static str {
-        "LakeScreenExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> EngineResult<Arc<dyn ExecutionPlan>> {
-        let [input] =
-            <[_; 1]>::try_from(children).map_err(|_| Error::internal("a node that looks at rows has one input"))?;
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.screen))))
-    }
+    one_input!(LakeScreenExec, expressions, |node, input| Self::new(input, Arc::clone(&node.screen)));
 
     fn apply_expressions(
         &self,
@@ -135,11 +111,6 @@ impl ExecutionPlan for LakeScreenExec {
             visited = visited.visit_sibling(|| f(expr))?;
         }
         Ok(visited)
-    }
-
-    /// Rows are numbered in the order in which the input gives them.
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {

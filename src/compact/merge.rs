@@ -11,7 +11,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Int8Array, Int64Array, UInt32Array, make_comparator, new_empty_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int8Array, Int64Array, UInt32Array, make_comparator, new_empty_array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{SortOptions, cast, interleave, take};
 use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 
@@ -175,8 +178,8 @@ impl Merger {
         }
         let changelog = self.changelog(window, &outcomes, &made)?;
         Ok(Merged {
-            rows: self.put_together(window, &rows, &made)?,
-            changelog: self.put_together(window, &changelog, &made)?,
+            rows: self.put_together(window, rows, &made)?,
+            changelog: self.put_together(window, changelog, &made)?,
             marks,
         })
     }
@@ -218,7 +221,7 @@ impl Merger {
                 rows.push(Source::Place(last), kind, window.sequence(last));
             }
         }
-        Ok(Merged { rows: self.put_together(window, &rows, &[])?, ..Merged::default() })
+        Ok(Merged { rows: self.put_together(window, rows, &[])?, ..Merged::default() })
     }
 
     /// What becomes of one key; `None`: nothing is written and nothing told.
@@ -297,6 +300,7 @@ impl Merger {
         groups: usize,
     ) -> Result<(Vec<ArrayRef>, Vec<i8>)> {
         let picks: Vec<Source> = versions.iter().map(|place| Source::Place(*place)).collect();
+        let picks = Rows::of(window, &picks);
         let columns = fold
             .input_columns()
             .iter()
@@ -366,6 +370,7 @@ impl Merger {
             }
         }
         let mut equal = vec![true; which.len()];
+        let (before, after) = (Rows::of(window, &before), Rows::of(window, &after));
         for &column in compared {
             let (old, new) = (self.gather(window, column, &before, made)?, self.gather(window, column, &after, made)?);
             let compare = make_comparator(&old, &new, SortOptions::default())?;
@@ -375,45 +380,36 @@ impl Merger {
         Ok(alike)
     }
 
-    fn put_together(&self, window: &Window, picks: &Picks, made: &[ArrayRef]) -> Result<Option<KindRows>> {
+    fn put_together(&self, window: &Window, picks: Picks, made: &[ArrayRef]) -> Result<Option<KindRows>> {
         if picks.sources.is_empty() {
             return Ok(None);
         }
+        let rows = Rows::of(window, &picks.sources);
         let columns = (0..self.arrow.fields().len())
-            .map(|column| self.gather(window, column, &picks.sources, made))
+            .map(|column| self.gather(window, column, &rows, made))
             .collect::<Result<_>>()?;
-        Ok(Some(KindRows {
-            columns,
-            sequence: Int64Array::from(picks.sequence.clone()),
-            kinds: Int8Array::from(picks.kinds.clone()),
-        }))
+        Ok(Some(KindRows { columns, sequence: Int64Array::from(picks.sequence), kinds: Int8Array::from(picks.kinds) }))
     }
 
-    /// The values of a column in some rows.
-    fn gather(&self, window: &Window, column: usize, rows: &[Source], made: &[ArrayRef]) -> Result<ArrayRef> {
+    /// The values of a column in some rows; `made` are the columns of rows that were made.
+    fn gather(&self, window: &Window, column: usize, rows: &Rows, made: &[ArrayRef]) -> Result<ArrayRef> {
         let empty: ArrayRef = new_empty_array(self.type_of(column));
-        if rows.is_empty() {
-            return Ok(empty);
-        }
-        let parts = window.parts.len();
-        let mut sources: Vec<&ArrayRef> =
-            window.parts.iter().map(|part| part.chunk.columns.get(column).unwrap_or(&empty)).collect();
-        sources.push(made.get(column).unwrap_or(&empty));
-        let place = |source: &Source| match source {
-            Source::Place(place) => (place.part as usize, place.row as usize),
-            Source::Folded(row) => (parts, *row as usize),
+        let source = |part: usize| match window.parts.get(part) {
+            Some(part) => part.chunk.columns.get(column).unwrap_or(&empty),
+            None => made.get(column).unwrap_or(&empty),
         };
-        let (first, start) = place(&rows[0]);
-        if rows.iter().all(|row| place(row).0 == first) {
-            if rows.iter().enumerate().all(|(at, row)| place(row).1 == start + at) {
-                return Ok(sources[first].slice(start, rows.len()));
+        Ok(match rows {
+            Rows::None => empty,
+            Rows::Stretch { part, start, rows } => source(*part).slice(*start, *rows),
+            Rows::OfOne { part, rows } => take(source(*part), rows, None)?,
+            Rows::Mixed(picks) => {
+                let sources: Vec<&dyn Array> = (0..=window.parts.len()).map(|part| &**source(part)).collect();
+                match sources.iter().map(|source| source.as_boolean_opt()).collect::<Option<Vec<_>>>() {
+                    Some(sources) => Arc::new(mixed_booleans(&sources, picks)),
+                    None => interleave(&sources, picks)?,
+                }
             }
-            let rows: UInt32Array = rows.iter().map(|row| place(row).1 as u32).collect();
-            return Ok(take(sources[first], &rows, None)?);
-        }
-        let sources: Vec<&dyn Array> = sources.iter().map(|source| &***source).collect();
-        let picks: Vec<(usize, usize)> = rows.iter().map(place).collect();
-        Ok(interleave(&sources, &picks)?)
+        })
     }
 
     fn type_of(&self, column: usize) -> &ArrowType {
@@ -433,6 +429,50 @@ impl Merger {
             None => error,
         }
     }
+}
+
+/// Rows of a window, and of those that were made: these are the part after the window's last.
+enum Rows {
+    None,
+    /// Rows one after the other.
+    Stretch {
+        part: usize,
+        start: usize,
+        rows: usize,
+    },
+    OfOne {
+        part: usize,
+        rows: UInt32Array,
+    },
+    /// Each with its part.
+    Mixed(Vec<(usize, usize)>),
+}
+
+impl Rows {
+    fn of(window: &Window, sources: &[Source]) -> Self {
+        let place = |source: &Source| match source {
+            Source::Place(place) => (place.part as usize, place.row as usize),
+            Source::Folded(row) => (window.parts.len(), *row as usize),
+        };
+        let Some((part, start)) = sources.first().map(place) else { return Self::None };
+        if sources.iter().any(|source| place(source).0 != part) {
+            return Self::Mixed(sources.iter().map(place).collect());
+        }
+        if sources.iter().enumerate().all(|(at, source)| place(source).1 == start + at) {
+            return Self::Stretch { part, start, rows: sources.len() };
+        }
+        Self::OfOne { part, rows: sources.iter().map(|source| place(source).1 as u32).collect() }
+    }
+}
+
+/// The kernel of the engine copies bits one by one as ranges.
+fn mixed_booleans(sources: &[&BooleanArray], picks: &[(usize, usize)]) -> BooleanArray {
+    let of = |bit: &dyn Fn(&BooleanArray, usize) -> bool| {
+        BooleanBuffer::collect_bool(picks.len(), |at| bit(sources[picks[at].0], picks[at].1))
+    };
+    let values = of(&|array, row| array.value(row));
+    let has_nulls = sources.iter().any(|array| array.null_count() > 0);
+    BooleanArray::new(values, has_nulls.then(|| NullBuffer::new(of(&|array, row| array.is_valid(row)))))
 }
 
 /// What is known of a key before anything is folded.

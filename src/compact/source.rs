@@ -152,7 +152,7 @@ impl ReadPlan {
             let is_deleted = |row: usize| deleted.as_ref().is_some_and(|deleted| deleted.contains(first + row as u64));
             let chunk =
                 self.chunk(index, file, batch, first, deleted.is_some().then_some(&is_deleted as _), &mut sort)?;
-            if (1..chunk.len()).any(|row| chunk.keys.compare(row - 1, &chunk.keys, row).is_gt()) {
+            if !chunk.keys.is_ascending() {
                 return Err(Error::corrupt("the rows of the file are not in the order of their keys"));
             }
             if chunk.len() > 0 && chunks.send(Ok(chunk)).await.is_err() {

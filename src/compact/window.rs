@@ -188,13 +188,11 @@ fn merge_two<K: Ord + Copy>(a: &[(K, Place)], b: &[(K, Place)]) -> Vec<(K, Place
     let mut merged = Vec::with_capacity(a.len() + b.len());
     let (mut x, mut y) = (0, 0);
     while x < a.len() && y < b.len() {
-        if a[x].0 <= b[y].0 {
-            merged.push(a[x]);
-            x += 1;
-        } else {
-            merged.push(b[y]);
-            y += 1;
-        }
+        // Without a branch, which nothing could foretell.
+        let is_first = a[x].0 <= b[y].0;
+        merged.push(if is_first { a[x] } else { b[y] });
+        x += usize::from(is_first);
+        y += usize::from(!is_first);
     }
     merged.extend_from_slice(&a[x..]);
     merged.extend_from_slice(&b[y..]);

@@ -7,6 +7,7 @@ use object_store::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Snapshot;
 use crate::store::files::MAIN_BRANCH;
+use crate::store::folders::remove_empty_folders;
 use crate::store::{Schemas, Snapshots, TableFiles, Tags};
 use crate::table::Table;
 
@@ -123,6 +124,8 @@ pub async fn fast_forward(table: &Table, name: &str) -> Result<()> {
             )));
         };
         snapshots.hint_latest(None).await?;
+        // The branch may begin before what main has left.
+        snapshots.hint_earliest(None).await?;
         for id in snapshots.ids().await?.into_iter().rev().take_while(|id| *id >= first.id) {
             snapshots.delete(id).await?;
         }
@@ -149,6 +152,7 @@ pub async fn fast_forward(table: &Table, name: &str) -> Result<()> {
             put(&main, &snapshots, &snapshot).await?;
             last = Some(id);
         }
+        snapshots.hint_earliest(snapshots.ids().await?.first().copied()).await?;
         snapshots.hint_latest(last).await
     };
     done.await.map_err(|error| table.at(error))
@@ -176,7 +180,8 @@ async fn delete_files(branch: &TableFiles, name: &str) -> Result<()> {
     for file in branch.list_all(&branch_root(branch, name)).await? {
         branch.delete(&file.location).await?;
     }
-    Ok(())
+    // The Java library takes an empty folder for a branch that lost its schemas, and cleans no orphan files then.
+    remove_empty_folders(branch.root(), &branch_root(branch, name)).await
 }
 
 fn exists(name: &str) -> Error {

@@ -59,6 +59,15 @@ impl Keys {
         }
     }
 
+    /// Whether no key is greater than the next one.
+    pub fn is_ascending(&self) -> bool {
+        match self {
+            Self::U64(keys) => keys.is_sorted(),
+            Self::U128(keys) => keys.is_sorted(),
+            Self::Rows(_) => (1..self.len()).all(|row| self.compare(row - 1, self, row).is_le()),
+        }
+    }
+
     /// The first row at or after `from` whose key is greater than key `bound_row` of `bound`.
     pub fn after(&self, from: usize, bound: &Self, bound_row: usize) -> usize {
         let (mut low, mut high) = (from, self.len());

@@ -128,6 +128,38 @@ pub(crate) async fn delete_files(
     Ok(kept)
 }
 
+/// Takes away a folder on local disk and those below it as far as nothing is in them; other stores have no empty folders.
+///
+/// # Errors
+/// Io when the disk refused.
+pub(crate) async fn remove_empty_folders(root: &StoreLocation, folder: &Path) -> Result<()> {
+    if root.local_path().is_none() {
+        return Ok(());
+    }
+    let folder = PathBuf::from(format!("/{folder}"));
+    on_disk(root, move || remove_empty(&folder)).await
+}
+
+fn remove_empty(folder: &std::path::Path) -> io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        // What a link points at is not the table's.
+        if entry.file_type()?.is_dir() {
+            remove_empty(&entry.path())?;
+        }
+    }
+    match std::fs::remove_dir(folder) {
+        Err(error) if ![io::ErrorKind::NotFound, io::ErrorKind::DirectoryNotEmpty].contains(&error.kind()) => {
+            Err(error)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A file on local disk that a process died in while it wrote it, as `<name>#<number>`. The lists of the store leave it out.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
@@ -248,6 +280,24 @@ mod tests {
         }
         let names: Vec<_> = std::fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names.len(), 2, "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn remove_empty_folders_when_a_file_is_left_then_what_leads_to_it_stays() {
+        let disk = tempfile::tempdir().unwrap();
+        let root = open_store(disk.path().to_str().unwrap()).unwrap();
+        std::fs::create_dir_all(disk.path().join("b/schema")).unwrap();
+        std::fs::create_dir_all(disk.path().join("b/snapshot/deep")).unwrap();
+        std::fs::write(disk.path().join("b/snapshot/f"), "four").unwrap();
+        let folder = root.child("b").unwrap();
+        remove_empty_folders(&root, folder.prefix()).await.unwrap();
+        let is_there = |name: &str| disk.path().join(name).exists();
+        assert_eq!(["b/schema", "b/snapshot/deep", "b/snapshot/f"].map(is_there), [false, false, true]);
+        std::fs::remove_file(disk.path().join("b/snapshot/f")).unwrap();
+        for _ in 0..2 {
+            remove_empty_folders(&root, folder.prefix()).await.unwrap();
+            assert!(!is_there("b") && disk.path().exists());
+        }
     }
 
     #[tokio::test]

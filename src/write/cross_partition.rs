@@ -6,7 +6,8 @@
 //! May import: `error`, `options`, `spec`, rest of this room.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::compact_texts::merged_in_little_memory;
 use super::exec::sorted_into_one;
+use super::merge::key_text;
 use super::prepare::{Partitions, is_retract, select};
 use super::target::{BUCKET, ORDINAL, RunSlot, WriteRun, WriteTarget};
 use crate::error::{Error, Result};
@@ -160,6 +162,10 @@ impl ExecutionPlan for LakeKeyLocationExec {
                     return Ok(Some((located, (locator, rows))));
                 }
             }
+            match &locator.overwrite {
+                Some(overwrite) => overwrite.check().map_err(|error| locator.run.target().table().at(error))?,
+                None => {}
+            }
             Ok(None)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, located.boxed())))
@@ -184,6 +190,34 @@ struct Locator {
     /// The key of the last row, and where it lies now.
     current: Option<(OwnedRow, Option<Location>)>,
     engine: MergeEngine,
+    /// What an overwrite has met; `None` for other writes.
+    overwrite: Option<Overwritten>,
+}
+
+/// The partitions that an overwrite writes to, and other ones that its keys lie in, with one of the keys.
+#[derive(Default)]
+struct Overwritten {
+    written: HashSet<Arc<[u8]>>,
+    elsewhere: HashMap<Arc<[u8]>, String>,
+}
+
+impl Overwritten {
+    fn writes_to(&mut self, partition: &[u8]) {
+        if !self.written.contains(partition) {
+            self.written.insert(Arc::from(partition));
+        }
+    }
+
+    /// Refuses keys that would be there twice.
+    fn check(&self) -> Result<()> {
+        match self.elsewhere.iter().find(|(partition, _)| !self.written.contains(*partition)) {
+            None => Ok(()),
+            Some((_, key)) => Err(Error::invalid(format!(
+                "the key {key} lies in a partition that is not overwritten, and would be there twice; delete it first, or use \
+                 INSERT INTO, which moves it"
+            ))),
+        }
+    }
 }
 
 /// A row of the output: a row of the input, and the location whose partition and bucket it gets.
@@ -206,7 +240,8 @@ impl Locator {
             .map(|key| SortField::new_with_options(schema.field(key).data_type().clone(), options))
             .collect();
         let engine = target.table().settings().merge_engine;
-        Ok(Self { run, keys, batch: None, converter: RowConverter::new(fields)?, current: None, engine })
+        let overwrite = target.replaces().then(Overwritten::default);
+        Ok(Self { run, keys, batch: None, converter: RowConverter::new(fields)?, current: None, engine, overwrite })
     }
 
     /// The location that the table has for a key; keys are asked for in order.
@@ -248,12 +283,26 @@ impl Locator {
         for (row, hash) in hashes.iter().enumerate() {
             let key = rows.row(row);
             if self.current.as_ref().is_none_or(|(last, _)| last.row() != key) {
-                let found = self.find(key.as_ref()).await?;
+                let mut found = self.find(key.as_ref()).await?;
+                if let Some(overwrite) = &mut self.overwrite
+                    && let Some(there) = found.take()
+                {
+                    // In a partition that is replaced the key is gone.
+                    if let Entry::Vacant(first) = overwrite.elsewhere.entry(there.partition) {
+                        let key: Vec<ArrayRef> = keys.iter().map(|column| column.slice(row, 1)).collect();
+                        let schema = target.table().schema();
+                        let fields: Vec<_> = schema.primary_keys.iter().filter_map(|key| schema.field(key)).collect();
+                        first.insert(key_text(&key, &fields)?);
+                    }
+                }
                 self.current = Some((key.owned(), found));
             }
             let Some((_, at)) = &mut self.current else { continue };
             let kind = kinds.value(row);
             let partition = partitions.get(row);
+            if let Some(overwrite) = &mut self.overwrite {
+                overwrite.writes_to(partition);
+            }
             if let Some(here) = at.as_ref().filter(|here| *here.partition == *partition) {
                 if self.engine != MergeEngine::FirstRow {
                     placed.push(Placed { row, kind, bucket: here.bucket, moved: None });
@@ -303,6 +352,10 @@ impl Locator {
 /// Notes where the keys of a table lie, as [`key_location_schema`] has them.
 pub(crate) fn count_keys(run: &WriteRun, keys: &RecordBatch) -> Result<()> {
     let target = run.target();
+    if target.replaces() {
+        // They make no room in buckets scarce that are written anew.
+        return Ok(());
+    }
     let first = target.primary_key_columns().len();
     let partitions = target.partition_columns();
     let values = &keys.columns()[first..first + partitions.len()];

@@ -3,18 +3,21 @@
 //!
 //! May import: `error`, `spec`.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int32Type, Int64Type, Schema};
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
+use datafusion::physical_plan::aggregates::order::GroupOrdering;
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// About what a key in a hash set takes beside its bytes.
-const KEY_OVERHEAD: usize = 40;
 
 /// The notes of one run.
 #[derive(Debug)]
@@ -22,8 +25,23 @@ pub(crate) struct RowChanges {
     rows: AtomicU64,
     beside: AtomicU64,
     marks: Mutex<BTreeMap<String, RoaringTreemap>>,
-    keys: Mutex<HashSet<Box<[u8]>>>,
+    keys: Mutex<Keys>,
     memory: MemoryReservation,
+}
+
+/// Keys that were met.
+struct Keys {
+    /// Made with the first ones.
+    values: Option<Box<dyn GroupValues>>,
+    memory: MemoryReservation,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys")
+            .field("len", &self.values.as_ref().map_or(0, |values| values.len()))
+            .finish_non_exhaustive()
+    }
 }
 
 impl RowChanges {
@@ -34,7 +52,7 @@ impl RowChanges {
             rows: AtomicU64::new(0),
             beside: AtomicU64::new(0),
             marks: Mutex::default(),
-            keys: Mutex::default(),
+            keys: Mutex::new(Keys { values: None, memory: memory.new_empty() }),
             memory,
         }
     }
@@ -59,26 +77,33 @@ impl RowChanges {
         self.beside.load(Ordering::Relaxed)
     }
 
-    /// Notes the keys of rows that are changed; for each whether it is the first time.
+    /// Notes the keys of rows that are changed, a column for each part of the key; for each whether it is the first time.
     ///
     /// # Errors
     /// Exhausted when the memory pool is.
-    pub(crate) fn first_time<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Result<Vec<bool>> {
+    pub(crate) fn first_time(&self, keys: &[ArrayRef]) -> Result<Vec<bool>> {
+        let keys: Vec<ArrayRef> = keys.iter().map(bits).collect();
         let mut known = self.keys.lock();
-        let mut bytes = 0;
-        let first = keys
-            .map(|key| {
-                let first = !known.contains(key);
-                if first {
-                    known.insert(Box::from(key));
-                    bytes += key.len() + KEY_OVERHEAD;
-                }
-                first
-            })
-            .collect();
-        drop(known);
-        self.reserve(bytes)?;
-        Ok(first)
+        let Keys { values, memory } = &mut *known;
+        let values = match values {
+            Some(values) => values,
+            empty => {
+                let field = |(at, key): (usize, &ArrayRef)| Field::new(at.to_string(), key.data_type().clone(), true);
+                let schema = Schema::new(keys.iter().enumerate().map(field).collect::<Vec<_>>());
+                empty.insert(new_group_values(Arc::new(schema), &GroupOrdering::None)?)
+            }
+        };
+        let mut next = values.len();
+        let mut groups = Vec::new();
+        values.intern(&keys, &mut groups)?;
+        memory.try_resize(values.size()).map_err(exhausted)?;
+        // New keys are numbered as they come.
+        let is_next = |group: usize| {
+            let first = group == next;
+            next += usize::from(first);
+            first
+        };
+        Ok(groups.into_iter().map(is_next).collect())
     }
 
     /// Marks rows of a data file as those that go; for each whether it is the first time.
@@ -106,15 +131,36 @@ impl RowChanges {
     }
 
     fn reserve(&self, bytes: usize) -> Result<()> {
-        self.memory.try_grow(bytes).map_err(|error| {
-            Error::new(ErrorKind::Exhausted, "no memory is left to remember which rows the statement changed")
-                .with_source(error)
-        })
+        self.memory.try_grow(bytes).map_err(exhausted)
+    }
+}
+
+fn exhausted(error: DataFusionError) -> Error {
+    Error::new(ErrorKind::Exhausted, "no memory is left to remember which rows the statement changed")
+        .with_source(error)
+}
+
+/// A column whose values are the same where they are the same key: floating-point keys are told apart by their bits, and every NaN
+/// is one.
+fn bits(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float32 => Arc::new(
+            column
+                .as_primitive::<Float32Type>()
+                .unary::<_, Int32Type>(|value| if value.is_nan() { f32::NAN } else { value }.to_bits() as i32),
+        ),
+        DataType::Float64 => Arc::new(
+            column
+                .as_primitive::<Float64Type>()
+                .unary::<_, Int64Type>(|value| if value.is_nan() { f64::NAN } else { value }.to_bits() as i64),
+        ),
+        _ => Arc::clone(column),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{Float64Array, Int64Array, StringViewArray};
     use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
 
     use super::*;
@@ -123,11 +169,29 @@ mod tests {
     fn first_time_when_a_key_comes_again_then_it_is_told() {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let changes = RowChanges::new(&pool);
-        assert_eq!(changes.first_time([&b"a"[..], b"b", b"a"].into_iter()).unwrap(), [true, true, false]);
+        let keys = |texts: [&str; 3], numbers: [i64; 3]| -> [ArrayRef; 2] {
+            [Arc::new(StringViewArray::from_iter_values(texts)), Arc::new(Int64Array::from_iter_values(numbers))]
+        };
+        assert_eq!(changes.first_time(&keys(["a", "b", "a"], [1, 1, 1])).unwrap(), [true, true, false]);
+        assert_eq!(changes.first_time(&keys(["c", "a", "a"], [1, 2, 1])).unwrap(), [true, true, false]);
         assert_eq!(changes.mark("f", &[7, 3, 7]).unwrap(), [true, true, false]);
         assert_eq!(changes.mark("g", &[7]).unwrap(), [true]);
         assert_eq!(changes.take_marks()["f"].iter().collect::<Vec<_>>(), [3, 7]);
         assert!(changes.take_marks().is_empty());
+    }
+
+    #[test]
+    fn first_time_when_keys_are_zeros_of_both_signs_then_they_are_two() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let keys: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 0.0, -f64::NAN]));
+        assert_eq!(RowChanges::new(&pool).first_time(&[keys]).unwrap(), [true, true, true, false, false]);
+    }
+
+    #[test]
+    fn first_time_when_no_memory_is_left_then_exhausted() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(10));
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        assert_eq!(RowChanges::new(&pool).first_time(&[keys]).unwrap_err().kind(), ErrorKind::Exhausted);
     }
 
     #[test]

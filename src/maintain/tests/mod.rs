@@ -1,5 +1,6 @@
 //! Upkeep of small tables in memory, whose files hold nothing and whose metadata is real.
 
+mod branches;
 mod expiry;
 mod figures;
 mod orphans;

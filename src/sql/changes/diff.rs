@@ -12,9 +12,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatch, RecordBatchOptions, UInt32Array, make_comparator,
+};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::SortOptions;
+use arrow::compute::kernels::cmp::distinct;
 use arrow::datatypes::{DataType, Field, Int8Type, Schema, SchemaRef};
-use arrow_row::{RowConverter, SortField};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, NullEquality, Result as EngineResult, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -215,11 +219,7 @@ impl ExecutionPlan for DiffExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let joined = self.joined.execute(partition, context)?;
-        let fields = joined.schema();
-        let types: Vec<SortField> =
-            fields.fields()[..self.columns].iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let differ = Differ {
-            converter: Arc::new(RowConverter::new(types)?),
             columns: self.columns,
             wanted: self.wanted.clone(),
             sequence: self.sequence,
@@ -238,8 +238,22 @@ fn adds(kind: &ArrayRef) -> Result<Vec<bool>> {
     Ok(kind.iter().map(|kind| matches!(kind, Some(INSERT | UPDATE_AFTER))).collect())
 }
 
+/// For each pair of rows whether the columns differ; NULL is the same as NULL.
+fn differ(before: &[ArrayRef], after: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
+    let mut differ = BooleanBuffer::new_unset(rows);
+    let is_nested = |(before, _): &(&ArrayRef, &ArrayRef)| before.data_type().is_nested();
+    let (nested, plain): (Vec<_>, Vec<_>) = before.iter().zip(after).partition(is_nested);
+    for (before, after) in plain {
+        differ = &differ | distinct(before, after)?.values();
+    }
+    for (before, after) in nested {
+        let compare = make_comparator(before, after, SortOptions::default())?;
+        differ = BooleanBuffer::collect_bool(rows, |row| differ.value(row) || compare(row, row).is_ne());
+    }
+    Ok(differ)
+}
+
 struct Differ {
-    converter: Arc<RowConverter>,
     columns: usize,
     wanted: Vec<usize>,
     sequence: bool,
@@ -251,12 +265,11 @@ impl Differ {
         let (before, after) = batch.columns().split_at(self.columns + 1);
         let (was, is) = (adds(&before[self.columns])?, adds(&after[self.columns])?);
         let (before, kind) = (&before[..self.columns], kinds(&after[self.columns])?);
-        let (before_rows, after_rows) =
-            (self.converter.convert_columns(before)?, self.converter.convert_columns(&after[..self.columns])?);
+        let values_differ = differ(before, &after[..self.columns], batch.num_rows())?;
         let (mut chosen, mut is_gone) = (Vec::new(), Vec::new());
         for row in 0..batch.num_rows() {
             let differs = match (was[row], is[row]) {
-                (true, true) => before_rows.row(row) != after_rows.row(row),
+                (true, true) => values_differ.value(row),
                 (was, is) => was != is,
             };
             if differs {

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{Ident, Query, Statement as SqlStatement};
 
 use super::ROW_PLACES;
 use super::allowed;
-use super::query::{ChangeQuery, Changing, Target, Verb, any_query, changing, source_query};
+use super::query::{ChangeQuery, Changing, Target, Verb, any_query, changing, defaults_of, source_query};
 use super::shape::{Action, ChangeShape, old_values_of_updates};
 use super::sink::{Change, ChangeSink};
 use crate::error::{Error, Result};
@@ -88,6 +88,7 @@ impl LakeSession {
         let quote = |text: &str| Ident::with_quote('"', text).to_string();
         let source = [&within.catalog_name, &within.database, &format!("{exact}${ROW_PLACES}")];
         let old_of_updates = old_values_of_updates(&table);
+        let defaults = defaults_of(&table.schema().fields);
         let read = Target {
             source: source.map(|part| quote(part)).join("."),
             written: name.to_vec(),
@@ -95,6 +96,7 @@ impl LakeSession {
             columns: &columns,
             keys: &table.schema().primary_keys,
             old_of_updates: &old_of_updates,
+            defaults: &defaults,
             row_ids: table.settings().row_tracking,
         };
         let with = changing.with;

@@ -7,10 +7,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DynComparator, Int8Array, RecordBatch, make_comparator};
-use arrow::compute::{SortOptions, interleave};
+use arrow::array::{Array, ArrayRef, DynComparator, Int8Array, RecordBatch, UInt32Array, make_comparator};
+use arrow::compute::{SortOptions, interleave, take_arrays};
 use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
-use arrow::row::{RowConverter, SortField};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result as EngineResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -81,7 +80,7 @@ impl ExecutionPlan for LakeKeyChangesExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
         let input = self.input.execute(partition, context)?;
-        let mut changer = KeyChanger::try_new(&run, &self.shape)?;
+        let changer = KeyChanger::try_new(&run, &self.shape)?;
         let rows = input.map(move |batch| -> EngineResult<RecordBatch> { Ok(changer.change(&batch?)?) }).boxed();
         let rows = rows.try_filter(|batch| std::future::ready(batch.num_rows() > 0));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows.boxed())))
@@ -96,11 +95,12 @@ struct KeyChanger {
     /// Positions of the primary key.
     keys: Vec<usize>,
     partition: Vec<usize>,
-    converter: Option<RowConverter>,
     /// Whether updates give the row as it was, too.
     gives_before: bool,
     /// Whether a row that changes its partition is taken out of the old one here.
     moves: bool,
+    /// The merge engine, where a key stays in the partition that it came to first whatever its rows say (`spec/data.md 3.6`).
+    keeps_partition: Option<&'static str>,
     guards: Vec<Guard>,
     /// Columns whose values NULL does not replace.
     sticky: Vec<usize>,
@@ -122,13 +122,6 @@ impl KeyChanger {
         let positions =
             |names: &[String]| -> Vec<usize> { names.iter().filter_map(|name| schema.index_of(name)).collect() };
         let keys = positions(&schema.primary_keys);
-        let converter = match shape.may_repeat {
-            true => {
-                let fields = keys.iter().map(|key| target.table_schema().field(*key).data_type().clone());
-                Some(RowConverter::new(fields.map(SortField::new).collect())?)
-            }
-            false => None,
-        };
         let mut guards = Vec::new();
         if !options.sequence_fields.is_empty() {
             guards.push(Guard {
@@ -155,11 +148,16 @@ impl KeyChanger {
                 && options.merge_engine == MergeEngine::Deduplicate
                 && !options.ignore_update_before,
             moves: target.mode() != BucketMode::CrossPartition,
+            keeps_partition: match options.merge_engine {
+                _ if target.mode() != BucketMode::CrossPartition => None,
+                MergeEngine::PartialUpdate => Some("partial-update"),
+                MergeEngine::Aggregation => Some("aggregation"),
+                _ => None,
+            },
             schema: with_kind(target.table_schema()),
             run: Arc::clone(run),
             shape: Arc::clone(shape),
             keys,
-            converter,
             guards,
             sticky,
         })
@@ -169,7 +167,7 @@ impl KeyChanger {
         self.run.target().table()
     }
 
-    fn change(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+    fn change(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut actions = self.shape.actions_of(batch)?;
         let width = self.shape.width;
         let of = |at: usize, has: bool| if has { &batch.columns()[at..at + width] } else { &[] };
@@ -199,7 +197,12 @@ impl KeyChanger {
         }
         self.run.changes().count(changed);
         let kinds: ArrayRef = Arc::new(Int8Array::from_iter_values(rows.iter().map(|(_, _, kind)| *kind)));
+        // Often all rows are written, with their new values.
+        let all_new = rows.len() == batch.num_rows() && rows.iter().enumerate().all(|(at, row)| row.0 && row.1 == at);
         let pick = |column: usize| -> Result<ArrayRef> {
+            if let (true, Some(new)) = (all_new, new.get(column)) {
+                return Ok(Arc::clone(new));
+            }
             Ok(match (new.get(column), old.get(column)) {
                 (Some(new), Some(old)) => {
                     let indices: Vec<_> = rows.iter().map(|(is_new, row, _)| (usize::from(!is_new), *row)).collect();
@@ -218,16 +221,18 @@ impl KeyChanger {
     }
 
     /// Refuses rows that are changed a second time; a row that is deleted twice is deleted once.
-    fn refuse_repeats(&mut self, old: &[ArrayRef], actions: &mut [Option<Action>]) -> Result<()> {
-        let Some(converter) = &mut self.converter else { return Ok(()) };
+    fn refuse_repeats(&self, old: &[ArrayRef], actions: &mut [Option<Action>]) -> Result<()> {
+        if !self.shape.may_repeat {
+            return Ok(());
+        }
         let changed: Vec<usize> =
             (0..actions.len()).filter(|row| matches!(actions[*row], Some(Action::Update | Action::Delete))).collect();
         if changed.is_empty() || old.is_empty() {
             return Ok(());
         }
         let keys: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&old[*key])).collect();
-        let rows = converter.convert_columns(&keys)?;
-        let first = self.run.changes().first_time(changed.iter().map(|row| rows.row(*row).data()))?;
+        let rows = UInt32Array::from_iter_values(changed.iter().map(|row| *row as u32));
+        let first = self.run.changes().first_time(&take_arrays(&keys, &rows, None)?)?;
         for (row, first) in changed.into_iter().zip(first) {
             if first {
                 continue;
@@ -277,6 +282,21 @@ impl KeyChanger {
                         "UPDATE would change column {name} of the primary key; delete the row and insert another one"
                     ),
                 );
+            }
+        }
+        if let Some(engine) = self.keeps_partition {
+            for column in &self.partition {
+                let compare = comparator(*column, false)?;
+                if let Some(row) = rows.iter().find(|row| compare(**row, **row) != Ordering::Equal) {
+                    let name = &self.table().schema().fields[*column].name;
+                    return refused(
+                        *row,
+                        format!(
+                            "UPDATE of partition column {name} would be lost, because a key of a table with \
+                             'merge-engine' = '{engine}' stays in its partition; delete the row and insert another one"
+                        ),
+                    );
+                }
             }
         }
         for guard in &self.guards {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, Delete, Expr, FromTable, Ident, JoinConstraint,
+    Assignment, AssignmentTarget, BinaryOperator, CaseWhen, CastKind, Delete, Expr, FromTable, Ident, JoinConstraint,
     JoinOperator, LimitClause, Merge, MergeAction, MergeClauseKind, MergeInsertKind, ObjectName, OrderBy, OrderByExpr,
     OrderByKind, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableAlias, TableFactor,
     TableWithJoins, Update, UpdateTableFromKind, Value, ValueWithSpan, VisitMut, VisitorMut, With,
@@ -24,11 +24,13 @@ use datafusion::sql::sqlparser::tokenizer::Span;
 use super::shape::{Action, ChangeShape, FILE_NAME, ROW_INDEX};
 use crate::commit::Operation;
 use crate::error::{Error, Result};
+use crate::spec::DataField;
 use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER};
 use crate::sql::dialect::LakeDialect;
 use crate::sql::prepass::{idents, normalized};
 use crate::sql::rewrite::ALL_COLUMNS;
 use crate::sql::session::found;
+use crate::sql::types::carrier_type_of;
 
 /// A statement that changes rows.
 #[derive(Clone, Debug)]
@@ -154,8 +156,25 @@ pub(crate) struct Target<'a> {
     pub keys: &'a [String],
     /// Which old values matter where rows are only updated.
     pub old_of_updates: &'a [bool],
+    /// What each column is filled with where it has no value.
+    pub defaults: &'a [Expr],
     /// Whether its rows have ids.
     pub row_ids: bool,
+}
+
+/// What columns are filled with where they have no value: their defaults, or NULL.
+pub(crate) fn defaults_of(fields: &[DataField]) -> Vec<Expr> {
+    let filled = |field: &DataField| match &field.default_value {
+        None => null(),
+        Some(text) => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(value(Value::SingleQuotedString(text.clone()))),
+            data_type: carrier_type_of(&field.data_type),
+            array: false,
+            format: None,
+        },
+    };
+    fields.iter().map(filled).collect()
 }
 
 /// A query and what its rows are.
@@ -189,6 +208,20 @@ impl Target<'_> {
         })
     }
 
+    fn default_of(&self, column: usize) -> Expr {
+        self.defaults.get(column).cloned().unwrap_or_else(null)
+    }
+
+    /// A value for a column; DEFAULT is what it is filled with where it has none.
+    fn defaulted(&self, column: usize, value: &Expr) -> Expr {
+        match value {
+            Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("DEFAULT") => {
+                self.default_of(column)
+            }
+            other => other.clone(),
+        }
+    }
+
     /// The assignments by column.
     fn assigned(&self, verb: &str, assignments: &[Assignment]) -> Result<BTreeMap<usize, Expr>> {
         let mut values = BTreeMap::new();
@@ -200,7 +233,7 @@ impl Target<'_> {
                 )));
             };
             let column = self.resolve(verb, name)?;
-            if values.insert(column, defaulted(&assignment.value)).is_some() {
+            if values.insert(column, self.defaulted(column, &assignment.value)).is_some() {
                 return Err(Error::invalid(format!("{verb}: column {} is set twice", self.columns[column])));
             }
         }
@@ -514,14 +547,14 @@ impl Target<'_> {
                 }
                 let mut values = BTreeMap::new();
                 for (column, value) in columns.into_iter().zip(&given) {
-                    if values.insert(column, defaulted(value)).is_some() {
+                    if values.insert(column, self.defaulted(column, value)).is_some() {
                         return Err(Error::invalid(format!(
                             "MERGE: INSERT names column {} twice",
                             self.columns[column]
                         )));
                     }
                 }
-                let row = (0..self.columns.len()).map(|at| values.remove(&at).unwrap_or_else(null));
+                let row = (0..self.columns.len()).map(|at| values.remove(&at).unwrap_or_else(|| self.default_of(at)));
                 Ok((Action::Insert, Some(row.collect())))
             }
         }
@@ -618,14 +651,6 @@ fn case(operand: Option<Expr>, arms: impl Iterator<Item = (Expr, Expr)>) -> Expr
         operand: operand.map(Box::new),
         conditions: arms.map(|(condition, result)| CaseWhen { condition, result }).collect(),
         else_result: None,
-    }
-}
-
-/// DEFAULT is what a column is filled with where it has no value.
-fn defaulted(value: &Expr) -> Expr {
-    match value {
-        Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("DEFAULT") => null(),
-        other => other.clone(),
     }
 }
 

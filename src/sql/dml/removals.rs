@@ -12,6 +12,7 @@ use datafusion::common::config::TableParquetOptions;
 use datafusion::common::{Result as EngineResult, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::Distribution;
+use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
@@ -32,6 +33,9 @@ use crate::write::{CommitMessage, RunSlot, WriteRun, WriteTarget, message_schema
 
 /// Buckets that are rewritten at once.
 const CONCURRENCY: usize = 4;
+
+/// Batches that are read ahead of a writer.
+const BATCHES_AHEAD: usize = 2;
 
 /// Lets messages of writers pass, and adds those about the rows that go.
 #[derive(Debug)]
@@ -256,7 +260,8 @@ impl Removal {
         let mut writer = self.run.copy_writer(&first.partition.row, first.file.bucket(), tracked).await?;
         let scan = self.scan(kept, tracked).await?;
         for partition in 0..scan.properties().output_partitioning().partition_count() {
-            let mut rows = scan.execute(partition, Arc::clone(&self.context))?;
+            // Read while what was read before is written.
+            let mut rows = spawn_buffered(scan.execute(partition, Arc::clone(&self.context))?, BATCHES_AHEAD);
             while let Some(batch) = rows.try_next().await? {
                 let batch = RecordBatch::try_new(Arc::clone(writer.schema()), batch.columns().to_vec())?;
                 writer.write_rows(&batch).await?;

@@ -25,10 +25,12 @@ use super::change::{change_of, whole_partitions};
 use super::shape::{Action, ChangeShape, FILE_NAME, ROW_INDEX, old_values_of_updates};
 use crate::commit::Operation;
 use crate::error::Error;
+use crate::spec::DataField;
 use crate::spec::types::{ROW_ID, SEQUENCE_NUMBER};
 use crate::sql::provider::LakeTable;
 use crate::sql::travel::TableState;
 use crate::table::Table;
+use crate::write::default_value;
 
 /// Rewrites statements that change rows of lake tables.
 #[derive(Debug, Default)]
@@ -258,9 +260,11 @@ impl Rewrite {
                             columns.iter().position(|column| column == name).and_then(|at| values.get(at).cloned())
                         }
                     };
-                    let null = || Expr::Literal(ScalarValue::Null, None);
-                    let row = fields.iter().enumerate().map(|(at, field)| given(&field.name, at).unwrap_or_else(null));
-                    (Action::Insert, Some(row.collect()))
+                    let row = fields.iter().enumerate().map(|(at, field)| match given(&field.name, at) {
+                        Some(value) => Ok(value),
+                        None => default_of(field),
+                    });
+                    (Action::Insert, Some(row.collect::<Result<_>>()?))
                 }
             };
             actions.push(action);
@@ -290,6 +294,15 @@ impl Rewrite {
         self.identity(&joined, of_target, &shape, &mut exprs)?;
         self.of_plan(LogicalPlanBuilder::from(joined).project(exprs)?.build()?, shape)
     }
+}
+
+/// What a column is filled with that has no value.
+fn default_of(field: &DataField) -> Result<Expr> {
+    let value = match default_value(field)? {
+        Some(value) => ScalarValue::try_from_array(&value, 0)?,
+        None => ScalarValue::Null,
+    };
+    Ok(Expr::Literal(value, None))
 }
 
 fn number(number: usize) -> Expr {

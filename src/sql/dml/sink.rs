@@ -14,6 +14,8 @@ use datafusion::datasource::{TableProvider, TableType};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::join_selection::JoinSelection;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
@@ -31,6 +33,11 @@ use crate::sql::travel::TableState;
 use crate::sql::write::{CommitPlan, LakeCommitExec, LakeKeysExec, with_strict_casts};
 use crate::table::Table;
 use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
+
+/// A side of a join that is held in memory in one piece has fewer bytes.
+const COLLECTED_BYTES: usize = 256 << 20;
+/// The same in rows, where the bytes are not known.
+const COLLECTED_ROWS: usize = 2 << 20;
 
 /// What the rows of the query are.
 #[derive(Clone, Debug)]
@@ -114,7 +121,7 @@ impl ChangeSink {
             false => WriteTarget::try_new(Arc::clone(table), false, has_key, &user)?,
         };
         let slot = Arc::new(RunSlot::default());
-        let input = with_strict_casts(input, table, &shape.schema(table))?;
+        let input = with_joins(with_strict_casts(input, table, &shape.schema(table))?, session)?;
         let partitions = session.config().target_partitions();
         let writes = if has_key {
             let keys = match target.mode() {
@@ -143,6 +150,18 @@ impl ChangeSink {
         };
         Ok(Arc::new(LakeCommitExec::new(writes, target, slot, Arc::new(plan))))
     }
+}
+
+/// Chooses the side that joins hold in memory. The rows of a statement are few beside those of its table: they are collected as
+/// they are, so that the table's rows need not be sent around to meet them.
+fn with_joins(input: Arc<dyn ExecutionPlan>, session: &dyn Session) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
+    let mut config = session.config_options().clone();
+    let optimizer = &mut config.optimizer;
+    optimizer.hash_join_single_partition_threshold =
+        optimizer.hash_join_single_partition_threshold.max(COLLECTED_BYTES);
+    optimizer.hash_join_single_partition_threshold_rows =
+        optimizer.hash_join_single_partition_threshold_rows.max(COLLECTED_ROWS);
+    Ok(JoinSelection::new().optimize(input, &config)?)
 }
 
 #[async_trait]

@@ -395,13 +395,14 @@ impl GroupStream {
         let columns = self.shared.columns.fields().iter().zip(columns).map(|(field, column)| {
             match field.name().as_str() {
                 FILE_NAME if places => {
-                    let name = newest.map_or("", |file| file.file.name());
-                    return Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(name, rows))) as ArrayRef;
+                    let name = StringViewArray::from_iter_values([newest.map_or("", |file| file.file.name())]);
+                    // The rows share the text.
+                    return Ok(arrow::compute::take(&name, &Int64Array::from(vec![0; rows]), None)?);
                 }
                 ROW_INDEX if places => {
                     // Tables whose rows lie in several files have no places.
-                    return Arc::new(positions.iter().map(|position| *position as i64).collect::<Int64Array>())
-                        as ArrayRef;
+                    let positions = positions.iter().map(|position| *position as i64);
+                    return Ok(Arc::new(Int64Array::from_iter_values(positions)) as ArrayRef);
                 }
                 _ => {}
             }
@@ -412,7 +413,7 @@ impl GroupStream {
                 SEQUENCE_NUMBER => Some(Box::new(|_| sequence)),
                 _ => None,
             };
-            match (column, default) {
+            Ok(match (column, default) {
                 (Some(column), None) => column,
                 (None, None) => new_null_array(field.data_type(), rows),
                 (column, Some(default)) => {
@@ -423,10 +424,11 @@ impl GroupStream {
                     };
                     Arc::new(positions.iter().enumerate().map(value).collect::<Int64Array>()) as ArrayRef
                 }
-            }
+            })
         });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns.collect(), &options)?;
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.shared.columns), columns, &options)?;
         let columns = self
             .shared
             .projection

@@ -69,7 +69,8 @@ impl Insert<'_> {
         };
         let partitions = state.config().target_partitions();
         let keys = match target.mode() {
-            BucketMode::CrossPartition if !target.replaces() => {
+            // Where all is replaced, no key lies anywhere else.
+            BucketMode::CrossPartition if overwrite != Some(OverwriteScope::Table) => {
                 let parquet = state.default_table_options().parquet.clone();
                 let keys = LakeKeysExec::new(Arc::clone(&target), Arc::clone(&slot), parquet);
                 Some(Arc::new(keys) as Arc<dyn ExecutionPlan>)

@@ -95,17 +95,19 @@ UPDATE u.$t SET v = 'updated' WHERE id BETWEEN 40 AND 50;
 CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=2,compaction.delete-ratio-threshold=0');
 CALL sys.compact(`table` => 'u.$t$branch_side', compact_strategy => 'full', options => 'compaction.min.file-num=2,compaction.delete-ratio-threshold=0');
 CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
 -- @dump $t$branch_side
 -- @dump $t --option scan.tag-name=before
 
 -- @step branch_goes_on
 -- @for key_plain key_vectors key_lookup key_input key_full key_layout appends
 UPDATE u.$t$branch_side SET n = n + 1, v = 'late' WHERE id BETWEEN 60 AND 90;
-CALL sys.expire_snapshots(`table` => 'u.$t$branch_side', retain_max => 1, retain_min => 1);
 CALL sys.delete_tag('u.$t', 'before');
+-- @for key_lookup key_input key_full key_layout app_plain app_buckets
+CALL sys.expire_snapshots(`table` => 'u.$t$branch_side', retain_max => 1, retain_min => 1);
+-- @for key_plain key_vectors key_lookup key_input key_full key_layout appends
 INSERT INTO u.$t (id, v, n) VALUES (60, 'main again', 0), (3000, 'main again', 0);
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
 -- @dump $t$branch_side
 
 -- @step fast_forward
@@ -116,7 +118,7 @@ INSERT INTO u.$t (id, v, n) VALUES (61, 'forwarded', 0), (3001, 'forwarded', 0);
 CALL sys.delete_branch('u.$t', 'side');
 -- @for key_plain key_vectors key_lookup key_full appends
 CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=2,compaction.delete-ratio-threshold=0');
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
 
 -- @step rollback
 -- @for keys appends
@@ -124,7 +126,7 @@ CALL sys.create_tag('u.$t', 'here');
 INSERT INTO u.$t (id, v, n) SELECT CAST(x AS INT), 'to be lost', 100000 + x FROM generate_series(1, 100) AS s(x);
 CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=2,compaction.delete-ratio-threshold=0');
 CALL sys.rollback_to(`table` => 'u.$t', tag => 'here');
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
 INSERT INTO u.$t (id, v, n) SELECT CAST(x AS INT), 'after the rollback', 200000 + x FROM generate_series(50, 70) AS s(x);
 -- @for key_plain key_vectors key_lookup key_input appends
 DELETE FROM u.$t WHERE id % 7 = 1;
@@ -143,7 +145,7 @@ CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
 CALL sys.delete_tag('u.$t', 'here');
 INSERT INTO u.$t (id, v, n) VALUES (1, 'c4', 4);
 CALL sys.expire_changelogs(`table` => 'u.$t', retain_max => 3, retain_min => 1);
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
 CALL sys.compact_manifest(`table` => 'u.$t');
 
 -- @step partitions_expire
@@ -152,4 +154,94 @@ ALTER TABLE u.$t SET ('partition.expiration-time' = '100 d', 'partition.timestam
 CALL sys.expire_partitions(`table` => 'u.$t', expiration_time => '100 d', timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$day', expire_strategy => 'values-time');
 INSERT INTO u.$t VALUES (CAST('2099-01-01' AS DATE), 'x', 1, 'v', 1);
 CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
-CALL sys.remove_orphan_files(`table` => 'u.$t', older_than => '2100-01-01 00:00:00');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
+
+-- @step schemas
+-- @let changing key_plain key_vectors key_lookup key_input key_full key_formats app_plain app_vectors app_tracked app_buckets
+-- @for changing
+ALTER TABLE u.$t MODIFY n DECIMAL(20, 2);
+ALTER TABLE u.$t ADD COLUMN extra ROW<a INT, b STRING>;
+INSERT INTO u.$t (id, v, n, extra) SELECT CAST(x AS INT), 'wide', 12345678901.25, ROW(CAST(x AS INT), 'b') FROM generate_series(95, 105) AS s(x);
+UPDATE u.$t SET n = n + 0.5 WHERE id BETWEEN 90 AND 100;
+ALTER TABLE u.$t ADD COLUMN extra.c BIGINT FIRST;
+DELETE FROM u.$t WHERE extra.a = 96;
+-- @for app_plain app_vectors app_tracked
+ALTER TABLE u.$t DROP COLUMN v;
+ALTER TABLE u.$t ADD COLUMN v INT AFTER id;
+INSERT INTO u.$t (id, v, n) VALUES (20001, 5, 1), (20002, NULL, 2);
+UPDATE u.$t SET v = id WHERE id < 30;
+ALTER TABLE u.$t MODIFY v BIGINT FIRST;
+-- @for
+-- @dump app_tracked$row_tracking
+
+-- @step schemas_compacted
+-- @for changing
+CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=1,compaction.delete-ratio-threshold=0');
+INSERT INTO u.$t (id, n) VALUES (97, 1.25), (30000, -0.01);
+DELETE FROM u.$t WHERE id % 10 = 3;
+-- @for
+-- @dump app_tracked$row_tracking
+
+-- @step as_latest
+-- @for changing
+CALL sys.create_tag('u.$t', 'old');
+TRUNCATE TABLE u.$t;
+CALL sys.rollback_to_as_latest(`table` => 'u.$t', tag => 'old');
+INSERT INTO u.$t (id, n) VALUES (98, 2.25), (30001, 3);
+CALL sys.replace_tag('u.$t', 'old');
+ANALYZE TABLE u.$t COMPUTE STATISTICS FOR ALL COLUMNS;
+CALL sys.compact_manifest(`table` => 'u.$t');
+-- @dump $t --option scan.tag-name=old
+
+-- @step vectors_applied
+-- @for app_vectors app_buckets app_days_vectors app_kinds
+CALL sys.materialize_deletion_vectors('u.$t');
+
+-- @step engines
+CREATE TABLE u.agg_lookup (id INT, s BIGINT, m INT, l STRING, f DOUBLE, c ARRAY<INT>, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'merge-engine' = 'aggregation', 'fields.s.aggregate-function' = 'sum', 'fields.m.aggregate-function' = 'max', 'fields.l.aggregate-function' = 'listagg', 'fields.f.aggregate-function' = 'last_non_null_value', 'fields.c.aggregate-function' = 'collect', 'fields.c.distinct' = 'true', 'changelog-producer' = 'lookup', 'aggregation.remove-record-on-delete' = 'true');
+CREATE TABLE u.agg_vectors (id INT, s DECIMAL(12, 2), p BIGINT, a BOOLEAN, o BOOLEAN, x STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'merge-engine' = 'aggregation', 'fields.s.aggregate-function' = 'sum', 'fields.p.aggregate-function' = 'product', 'fields.a.aggregate-function' = 'bool_and', 'fields.o.aggregate-function' = 'bool_or', 'fields.x.aggregate-function' = 'first_value', 'deletion-vectors.enabled' = 'true', 'fields.p.ignore-retract' = 'true', 'fields.a.ignore-retract' = 'true', 'fields.o.ignore-retract' = 'true', 'fields.x.ignore-retract' = 'true');
+CREATE TABLE u.pu_groups (id INT, a INT, b STRING, ga BIGINT, c INT, d INT, gc BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'merge-engine' = 'partial-update', 'fields.ga.sequence-group' = 'a,b', 'fields.gc.sequence-group' = 'c,d', 'fields.c.aggregate-function' = 'sum', 'partial-update.remove-record-on-sequence-group' = 'ga', 'changelog-producer' = 'lookup');
+CREATE TABLE u.pu_vectors (id INT, a INT, b STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'merge-engine' = 'partial-update', 'sequence.field' = 'n', 'ignore-delete' = 'true', 'deletion-vectors.enabled' = 'true');
+CREATE TABLE u.first_parts (p INT, id INT, v STRING, PRIMARY KEY (p, id) NOT ENFORCED) PARTITIONED BY (p) WITH ('bucket' = '-1', 'dynamic-bucket.target-row-num' = '10', 'merge-engine' = 'first-row', 'changelog-producer' = 'lookup');
+CREATE TABLE u.dedup_ignore (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'ignore-delete' = 'true', 'changelog-producer' = 'full-compaction', 'full-compaction.delta-commits' = '1');
+CREATE TABLE u.dedup_expire (id INT, t INT, v STRING, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'record-level.expire-time' = '30 d', 'record-level.time-field' = 't');
+CREATE TABLE u.evolving (id INT, v STRING, n BIGINT) WITH ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true');
+INSERT INTO u.agg_lookup SELECT CAST(x % 40 AS INT), x, CAST(x AS INT), concat('l', x % 3), x / 8.0, ARRAY[CAST(x % 4 AS INT)] FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.agg_lookup SELECT CAST(x % 60 AS INT), -x, CAST(x AS INT), CASE WHEN x % 2 = 0 THEN NULL ELSE concat('m', x % 3) END, CASE WHEN x % 3 = 0 THEN NULL ELSE x / 8.0 END, ARRAY[CAST(x % 6 AS INT), NULL] FROM generate_series(1, 100) AS s(x);
+DELETE FROM u.agg_lookup WHERE id % 8 = 3;
+INSERT INTO u.agg_vectors SELECT CAST(x % 40 AS INT), CAST(x AS DECIMAL(12, 2)) / 4, x % 3 + 1, x % 5 <> 0, x % 5 = 0, concat('x', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.agg_vectors SELECT CAST(x % 60 AS INT), NULL, x % 3 + 1, NULL, x % 7 = 0, concat('y', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.pu_groups SELECT CAST(x % 50 AS INT), CAST(x AS INT), concat('b', x), x, CAST(x AS INT), NULL, 100 - x FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.pu_groups (id, c, d, gc) SELECT CAST(x % 70 AS INT), 1, CAST(x AS INT), x FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.pu_groups (id, a, ga) SELECT CAST(x AS INT), NULL, 95 FROM generate_series(1, 30) AS s(x);
+INSERT INTO u.pu_vectors (id, a, n) SELECT CAST(x % 50 AS INT), CAST(x AS INT), x FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.pu_vectors (id, b, n) SELECT CAST(x % 70 AS INT), concat('b', x), 90 FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.first_parts SELECT CAST(x % 3 AS INT), CAST(x % 50 AS INT), concat('v', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.first_parts SELECT CAST(x % 3 AS INT), CAST(x % 80 AS INT), concat('w', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.dedup_ignore SELECT CAST(x AS INT), concat('v', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.dedup_ignore SELECT CAST(x AS INT), concat('w', x) FROM generate_series(50, 150) AS s(x);
+INSERT INTO u.dedup_expire SELECT CAST(x AS INT), CASE WHEN x % 3 = 0 THEN 1000000000 WHEN x % 3 = 1 THEN NULL ELSE 2000000000 END, concat('v', x) FROM generate_series(1, 100) AS s(x);
+INSERT INTO u.evolving SELECT CAST(x AS INT), concat('v', x), x FROM generate_series(1, 50) AS s(x);
+INSERT INTO u.evolving (id, n) SELECT CAST(x AS INT), x FROM generate_series(51, 90) AS s(x);
+-- @dump agg_lookup$audit_log --option incremental-between=0,4
+-- @dump pu_groups$audit_log --option incremental-between=0,4
+-- @dump first_parts$audit_log --option incremental-between=0,4
+-- @dump dedup_ignore$audit_log --option incremental-between=0,4
+
+-- @step engines_compacted
+-- @let engines agg_lookup agg_vectors pu_groups pu_vectors first_parts dedup_ignore dedup_expire evolving
+-- @for engines
+CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=2');
+-- @for
+-- @dump evolving$row_tracking
+
+-- @step engines_again
+-- @for engines
+CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
+ALTER TABLE u.$t ADD COLUMN late INT;
+CALL sys.compact(`table` => 'u.$t');
+CALL sys.remove_orphan_files(`table` => 'u.$t');
+-- @for agg_lookup agg_vectors pu_groups pu_vectors dedup_ignore dedup_expire evolving
+INSERT INTO u.$t (id, late) SELECT CAST(x AS INT), CAST(x AS INT) FROM generate_series(10, 12) AS s(x);
+-- @for first_parts
+INSERT INTO u.$t (p, id, late) VALUES (1, 1, 1), (2, 500, 2);

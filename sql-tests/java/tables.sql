@@ -2,7 +2,7 @@
 CREATE DATABASE IF NOT EXISTS m;
 
 CREATE TABLE m.source (id INT, v STRING, n BIGINT, d DOUBLE, b BOOLEAN, dt DATE, ts TIMESTAMP(3), s SMALLINT, raw BYTES);
-INSERT INTO m.source SELECT CAST(x AS INT), CASE WHEN x % 7 = 0 THEN NULL ELSE concat('value ', x % 50) END, x * 1000, x / 4.0, x % 3 = 0, CAST(19700 + CAST(x % 40 AS INT) AS DATE), to_timestamp_millis(x * 60123 - 1000000), CAST(x % 100 AS SMALLINT), CAST(concat('b', x) AS BYTES) FROM generate_series(1, 300) AS t(x);
+INSERT INTO m.source SELECT CAST(x AS INT), CASE WHEN x % 7 = 0 THEN NULL ELSE concat('value ', x % 50) END, x * 1000, x / 4.0, x % 3 = 0, CAST(19722 + CAST(x % 6 AS INT) AS DATE), to_timestamp_millis(x * 60123 - 1000000), CAST(x % 100 AS SMALLINT), CAST(concat('b', x) AS BYTES) FROM generate_series(1, 300) AS t(x);
 
 -- Key tables: format by bucket mode.
 CREATE TABLE m.key_parquet (id INT, v STRING, n BIGINT, d DOUBLE, b BOOLEAN, dt DATE, ts TIMESTAMP(3), s SMALLINT, raw BYTES, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '2', 'file.format' = 'parquet');
@@ -14,7 +14,7 @@ CREATE TABLE m.key_orc (id INT, v STRING, n BIGINT, d DOUBLE, b BOOLEAN, dt DATE
 INSERT INTO m.key_orc SELECT id, v, n, d, b, dt, s, raw FROM m.key_parquet;
 CREATE TABLE m.key_thin (id INT, v STRING, n BIGINT, PRIMARY KEY (id) NOT ENFORCED) WITH ('bucket' = '1', 'data-file.thin-mode' = 'true');
 INSERT INTO m.key_thin SELECT id, v, n FROM m.source;
-CREATE TABLE m.key_dynamic (dt DATE, id INT, v STRING, PRIMARY KEY (dt, id) NOT ENFORCED) PARTITIONED BY (dt) WITH ('dynamic-bucket.target-row-num' = '3');
+CREATE TABLE m.key_dynamic (dt DATE, id INT, v STRING, PRIMARY KEY (dt, id) NOT ENFORCED) PARTITIONED BY (dt) WITH ('dynamic-bucket.target-row-num' = '20');
 INSERT INTO m.key_dynamic SELECT dt, id, v FROM m.source;
 INSERT INTO m.key_dynamic SELECT dt, id, 'again' FROM m.source WHERE id % 2 = 0;
 CREATE TABLE m.key_partitioned (dt DATE, id INT, v STRING, PRIMARY KEY (dt, id) NOT ENFORCED) PARTITIONED BY (dt) WITH ('bucket' = '2');
@@ -47,7 +47,7 @@ CREATE TABLE m.append_bucketed (id INT, v STRING) WITH ('bucket' = '3', 'bucket-
 INSERT INTO m.append_bucketed SELECT id, v FROM m.source;
 INSERT INTO m.append_bucketed SELECT id, v FROM m.source;
 CREATE TABLE m.append_partitioned (v STRING, id INT, b BOOLEAN) PARTITIONED BY (v, b);
-INSERT INTO m.append_partitioned SELECT v, id, b FROM m.source;
+INSERT INTO m.append_partitioned SELECT v, id, b FROM m.source WHERE id < 8 OR id % 50 = 0;
 CREATE TABLE m.append_indexed (id INT, v STRING, n BIGINT) WITH ('file-index.bloom-filter.columns' = 'v', 'file-index.bitmap.columns' = 'id', 'file-index.bsi.columns' = 'n', 'file-index.range-bitmap.columns' = 'n', 'file-index.in-manifest-threshold' = '100 b');
 INSERT INTO m.append_indexed SELECT id, v, n FROM m.source;
 CREATE TABLE m.append_tracked (id INT, v STRING) WITH ('row-tracking.enabled' = 'true');
@@ -118,5 +118,5 @@ DELETE FROM m.dml_tracked WHERE id IN (SELECT id FROM m.source WHERE v IS NULL) 
 UPDATE m.dml_tracked SET v = concat(v, ' changed'), n = n + 1 WHERE id BETWEEN 20 AND 60;
 MERGE INTO m.dml_tracked AS t USING (SELECT dt, CASE WHEN id > 280 THEN id + 1000 ELSE id END AS id, v, n + 10 AS n FROM m.source WHERE id % 5 = 0) AS s ON t.id = s.id WHEN MATCHED AND t.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v, n = s.n WHEN NOT MATCHED THEN INSERT *;
 DELETE FROM m.dml_tracked WHERE id = 1;
-DELETE FROM m.dml_key_parts WHERE dt >= DATE '2024-01-20';
-DELETE FROM m.dml_append_vectors64 WHERE dt >= DATE '2024-01-20';
+DELETE FROM m.dml_key_parts WHERE dt >= DATE '2024-01-04';
+DELETE FROM m.dml_append_vectors64 WHERE dt >= DATE '2024-01-04';

@@ -157,7 +157,7 @@ CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
 CALL sys.remove_orphan_files(`table` => 'u.$t');
 
 -- @step schemas
--- @let changing key_plain key_vectors key_lookup key_input key_full key_formats app_plain app_vectors app_tracked app_buckets
+-- @let changing key_plain key_vectors key_lookup key_full key_formats app_plain app_vectors app_tracked app_buckets
 -- @for changing
 ALTER TABLE u.$t MODIFY n DECIMAL(20, 2);
 ALTER TABLE u.$t ADD COLUMN extra ROW<a INT, b STRING>;
@@ -229,7 +229,7 @@ INSERT INTO u.evolving (id, n) SELECT CAST(x AS INT), x FROM generate_series(51,
 -- @dump dedup_ignore$audit_log --option incremental-between=0,4
 
 -- @step engines_compacted
--- @let engines agg_lookup agg_vectors pu_groups pu_vectors first_parts dedup_ignore dedup_expire evolving
+-- @let engines agg_lookup agg_vectors pu_groups pu_vectors first_parts dedup_ignore dedup_expire
 -- @for engines
 CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'compaction.min.file-num=2');
 -- @for
@@ -238,7 +238,9 @@ CALL sys.compact(`table` => 'u.$t', compact_strategy => 'full', options => 'comp
 -- @step engines_again
 -- @for engines
 CALL sys.expire_snapshots(`table` => 'u.$t', retain_max => 1, retain_min => 1);
+-- @for engines evolving
 ALTER TABLE u.$t ADD COLUMN late INT;
+-- @for engines
 CALL sys.compact(`table` => 'u.$t');
 CALL sys.remove_orphan_files(`table` => 'u.$t');
 -- @for agg_lookup agg_vectors pu_groups pu_vectors dedup_ignore dedup_expire evolving

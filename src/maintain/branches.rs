@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use object_store::path::Path;
 
+use super::rollback::cut_changelogs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Snapshot;
 use crate::store::files::MAIN_BRANCH;
@@ -129,6 +130,7 @@ pub async fn fast_forward(table: &Table, name: &str) -> Result<()> {
         for id in snapshots.ids().await?.into_iter().rev().take_while(|id| *id >= first.id) {
             snapshots.delete(id).await?;
         }
+        cut_changelogs(&Snapshots::changelogs(Arc::clone(&main), Arc::clone(caches)), first.id - 1).await?;
         for tag in tags.list().await? {
             if tag.snapshot.id >= first.id {
                 tags.delete(&tag.name).await?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::commit::TableCommit;
 use crate::error::{Error, Result};
 use crate::spec::Snapshot;
+use crate::store::Snapshots;
 use crate::table::Table;
 
 /// The state to go back to.
@@ -52,16 +53,7 @@ pub async fn rollback(table: &Table, target: &RollbackTarget) -> Result<Rollback
         for id in snapshots.ids().await?.into_iter().rev().take_while(|id| *id > target.id) {
             snapshots.delete(id).await?;
         }
-        let changelogs = table.changelogs();
-        let kept = changelogs.ids().await?;
-        if kept.last().is_some_and(|last| *last > target.id) {
-            let end = kept.iter().rev().find(|id| **id <= target.id).copied();
-            for id in kept.into_iter().rev().take_while(|id| *id > target.id) {
-                changelogs.delete(id).await?;
-            }
-            // None left is written so (`spec/metadata.md 7.8`).
-            changelogs.hint_latest(Some(end.unwrap_or(-1))).await?;
-        }
+        cut_changelogs(&table.changelogs(), target.id).await?;
         for tag in table.tags().list().await? {
             if tag.snapshot.id > target.id {
                 table.tags().delete(&tag.name).await?;
@@ -70,6 +62,20 @@ pub async fn rollback(table: &Table, target: &RollbackTarget) -> Result<Rollback
         Ok(Rollback { previous: latest.id.max(target.id), current: target.id })
     };
     done.await.map_err(|error: Error| table.at(error))
+}
+
+/// Takes the long-lived changelogs after snapshot `last` away: new snapshots come by their ids.
+pub(super) async fn cut_changelogs(changelogs: &Snapshots, last: i64) -> Result<()> {
+    let kept = changelogs.ids().await?;
+    if kept.last().is_some_and(|id| *id > last) {
+        let end = kept.iter().rev().find(|id| **id <= last).copied();
+        for id in kept.into_iter().rev().take_while(|id| *id > last) {
+            changelogs.delete(id).await?;
+        }
+        // None left is written so (`spec/metadata.md 7.8`).
+        changelogs.hint_latest(Some(end.unwrap_or(-1))).await?;
+    }
+    Ok(())
 }
 
 /// Commits the state `target` as a new snapshot.

@@ -1,11 +1,7 @@
 //! Branches on local disk, where the Java library also looks at folders.
 
-use chrono::DateTime;
-
 use super::*;
-use crate::maintain::branches::{create_branch, delete_branch, fast_forward, rename_branch};
-use crate::maintain::expire_snapshots::expire_snapshots;
-use crate::maintain::tags::{Retention, TagTarget, create_tag};
+use crate::maintain::branches::{create_branch, delete_branch, rename_branch};
 use crate::store::open_store;
 
 async fn on_disk(folder: &std::path::Path) -> Arc<Table> {
@@ -30,23 +26,4 @@ async fn delete_branch_when_on_disk_then_no_folder_is_left() {
     assert_eq!((folder("branch-b"), folder("branch-c")), (false, true));
     delete_branch(&table, "c").await.unwrap();
     assert!(!folder("branch-c"));
-}
-
-#[tokio::test]
-async fn fast_forward_when_the_branch_began_before_what_main_has_left_then_the_hint_tells_its_first_snapshot() {
-    let disk = tempfile::tempdir().unwrap();
-    let table = on_disk(disk.path()).await;
-    add(&table, &["a"]).await.unwrap();
-    let retention = Retention { created: DateTime::UNIX_EPOCH.naive_utc(), retained: None };
-    create_tag(&table, "t", TagTarget::Latest, retention).await.unwrap();
-    create_branch(&table, "b", Some("t"), false).await.unwrap();
-    for name in ["b", "c", "d"] {
-        add(&table, &[name]).await.unwrap();
-    }
-    let hint = || std::fs::read_to_string(disk.path().join("db.db/t/snapshot/EARLIEST")).unwrap();
-    expire_snapshots(&table, &options(&table), LATER).await.unwrap();
-    assert_eq!((ids(&table).await, hint()), (vec![4], "4".to_owned()));
-    fast_forward(&table, "b").await.unwrap();
-    let table = open(table.files().root()).await;
-    assert_eq!((ids(&table).await, hint()), (vec![1], "1".to_owned()));
 }

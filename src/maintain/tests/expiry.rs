@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use chrono::DateTime;
 
 use super::*;
-use crate::maintain::branches::create_branch;
+use crate::maintain::branches::{create_branch, fast_forward};
 use crate::maintain::expire_changelogs::{expire_changelogs, remove_changelogs};
 use crate::maintain::expire_snapshots::{Expired, expire_snapshots};
 use crate::maintain::rollback::{RollbackTarget, restore};
@@ -260,4 +260,23 @@ async fn expire_changelogs_when_a_snapshot_that_is_gone_took_files_back_then_the
     assert_eq!((ids(&table).await, table.changelogs().ids().await.unwrap()), (vec![6], vec![4, 5]));
     assert_eq!(names(&table, "bucket-0").await, ["f1", "f2", "f3", "f4"].map(str::to_owned).into());
     let _ = leaked(&table).await;
+}
+
+#[tokio::test]
+async fn fast_forward_when_main_has_expired_past_the_branch_then_hints_and_changelogs_are_those_of_the_branch() {
+    let table = table(&LONG).await;
+    add(&table, &["f1"]).await.unwrap();
+    tag(&table, "start", 1).await;
+    assert!(create_branch(&table, "b", Some("start"), false).await.unwrap());
+    for name in ["f2", "f3"] {
+        add(&table, &[name]).await.unwrap();
+    }
+    expire(&table).await;
+    assert_eq!((ids(&table).await, table.changelogs().ids().await.unwrap()), (vec![3], vec![1, 2]));
+    fast_forward(&table, "b").await.unwrap();
+    assert_eq!((ids(&table).await, table.changelogs().ids().await.unwrap()), (vec![1], vec![]));
+    for hint in ["EARLIEST", "LATEST"] {
+        assert_eq!(table.files().read(&table.files().snapshot_dir().join(hint)).await.unwrap(), "1");
+    }
+    assert_eq!(table.snapshots().earliest_id().await.unwrap(), Some(1));
 }

@@ -38,10 +38,10 @@ pub(super) fn parts(table: &Table, text: &str) -> Result<Vec<Named>> {
             })?;
             let (column, value) = (column.trim(), value.trim());
             if !table.schema().partition_keys.iter().any(|known| known == column) {
-                return Err(wrong(format!(
-                    "{column} is not one of the partition columns; they are {}",
-                    table.schema().partition_keys.join(", ")
-                )));
+                return Err(wrong(match table.schema().partition_keys.as_slice() {
+                    [] => format!("{column} is not a partition column; the table has no partitions"),
+                    known => format!("{column} is not one of the partition columns; they are {}", known.join(", ")),
+                }));
             }
             let value = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\'')).unwrap_or(value);
             named.push((column.to_owned(), Some(value).filter(|value| value != default_name).map(str::to_owned)));

@@ -5,9 +5,9 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType as ArrowType, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
 use datafusion::logical_expr::ColumnarValue;
@@ -57,7 +57,7 @@ impl IntoColumn {
     /// # Errors
     /// Invalid with the first value that is none of the column.
     pub(crate) fn cast(&self, values: &ArrayRef) -> crate::error::Result<ArrayRef> {
-        cast_with_options(values, &self.data_type, &strict()).map_err(|error| {
+        let cast = cast_with_options(values, &self.data_type, &strict()).map_err(|error| {
             let is_wrong = |row: &usize| cast_with_options(&values.slice(*row, 1), &self.data_type, &strict()).is_err();
             let named = match (0..values.len()).find(is_wrong) {
                 // What the engine says names a type of its own.
@@ -67,8 +67,27 @@ impl IntoColumn {
                 }
             };
             named.with("table", self.table.clone())
-        })
+        })?;
+        match too_great(values, &cast)? {
+            None => Ok(cast),
+            Some(row) => {
+                Err(Error::invalid(no_value(&self.column, &self.shown, values, row)).with("table", self.table.clone()))
+            }
+        }
     }
+}
+
+/// The first row whose number became infinite, which the engine does not mind.
+fn too_great(values: &ArrayRef, cast: &ArrayRef) -> crate::error::Result<Option<usize>> {
+    let Some(narrow) = cast.as_primitive_opt::<Float32Type>() else { return Ok(None) };
+    if !narrow.iter().flatten().any(f32::is_infinite) {
+        return Ok(None);
+    }
+    let wide = cast_with_options(values, &ArrowType::Float64, &strict())?;
+    let wide = wide.as_primitive::<Float64Type>();
+    let is_wrong =
+        |row: &usize| narrow.is_valid(*row) && narrow.value(*row).is_infinite() && wide.value(*row).is_finite();
+    Ok((0..narrow.len()).find(is_wrong))
 }
 
 /// A type without NOT NULL, which is another matter.

@@ -115,7 +115,11 @@ async fn keys_of(
     parquet: TableParquetOptions,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let table = run.target().table();
-    let snapshot = run.snapshot().await?;
+    let snapshot = match run.target().replaces() {
+        // The run itself needs nothing of what lies there.
+        true => table.snapshot(None).await?,
+        false => run.snapshot().await?,
+    };
     let request = ScanRequest::everything(table, Level0::Merge);
     let plan = Box::pin(plan_scan(table, snapshot, &request)).await.map_err(|error| table.at(error))?;
     let buckets: BTreeSet<i32> = plan.scanned().map(|file| file.file.bucket()).collect();

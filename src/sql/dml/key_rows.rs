@@ -7,7 +7,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DynComparator, Int8Array, RecordBatch, UInt32Array, make_comparator};
+use arrow::array::{
+    Array, ArrayRef, DynComparator, Int8Array, RecordBatch, UInt32Array, make_comparator, new_null_array,
+};
 use arrow::compute::{SortOptions, interleave, take_arrays};
 use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
@@ -87,6 +89,26 @@ impl ExecutionPlan for LakeKeyChangesExec {
     }
 }
 
+/// For each column whether a row that deletes leaves it NULL. Where a key that is inserted again begins with the values of the row
+/// that deleted it (`spec/observed.md`, Merge engines), it would have what was deleted; but who reads the changelog of the input wants
+/// to know what that was.
+fn forgotten(table: &Table) -> Vec<bool> {
+    let (schema, options) = (table.schema(), table.settings());
+    let goes_on = match options.merge_engine {
+        MergeEngine::PartialUpdate => options.partial_update_remove_record_on_delete,
+        MergeEngine::Aggregation => options.aggregation_remove_record_on_delete,
+        _ => false,
+    };
+    let forgets = goes_on && options.changelog_producer != ChangelogProducer::Input;
+    let kept = |name: &String| {
+        schema.primary_keys.contains(name)
+            || schema.partition_keys.contains(name)
+            || options.sequence_fields.contains(name)
+            || options.rowkind_field.as_ref() == Some(name)
+    };
+    schema.fields.iter().map(|field| forgets && field.data_type.nullable && !kept(&field.name)).collect()
+}
+
 /// Turns batch after batch into rows with kinds.
 struct KeyChanger {
     run: Arc<WriteRun>,
@@ -104,6 +126,8 @@ struct KeyChanger {
     guards: Vec<Guard>,
     /// Columns whose values NULL does not replace.
     sticky: Vec<usize>,
+    /// For each column whether a row that deletes leaves it NULL.
+    forgotten: Vec<bool>,
 }
 
 /// Columns that tell which of two rows is newer, by position.
@@ -160,6 +184,7 @@ impl KeyChanger {
             keys,
             guards,
             sticky,
+            forgotten: forgotten(target.table()),
         })
     }
 
@@ -203,17 +228,18 @@ impl KeyChanger {
             if let (true, Some(new)) = (all_new, new.get(column)) {
                 return Ok(Arc::clone(new));
             }
-            Ok(match (new.get(column), old.get(column)) {
-                (Some(new), Some(old)) => {
-                    let indices: Vec<_> = rows.iter().map(|(is_new, row, _)| (usize::from(!is_new), *row)).collect();
-                    interleave(&[new.as_ref(), old.as_ref()], &indices)?
-                }
-                (Some(only), None) | (None, Some(only)) => {
-                    let indices: Vec<_> = rows.iter().map(|(_, row, _)| (0, *row)).collect();
-                    interleave(&[only.as_ref()], &indices)?
-                }
-                (None, None) => return Err(Error::internal("rows that change come without values")),
-            })
+            let (new, old) = (new.get(column), old.get(column));
+            let (Some(new), Some(old)) = (new.or(old), old.or(new)) else {
+                return Err(Error::internal("rows that change come without values"));
+            };
+            let none = new_null_array(new.data_type(), 1);
+            let place = |(is_new, row, kind): &(bool, usize, i8)| match is_new {
+                true => (0, *row),
+                false if *kind == DELETE && self.forgotten[column] => (2, 0),
+                false => (1, *row),
+            };
+            let indices: Vec<_> = rows.iter().map(place).collect();
+            Ok(interleave(&[new.as_ref(), old.as_ref(), none.as_ref()], &indices)?)
         };
         let mut columns = (0..width).map(pick).collect::<Result<Vec<_>>>()?;
         columns.push(kinds);

@@ -426,10 +426,6 @@ impl TableCommit {
     pub(super) async fn latest(&self, floor: Option<i64>) -> Result<Option<Arc<Snapshot>>> {
         let snapshots = self.table.snapshots();
         let mut latest = snapshots.latest().await?;
-        if latest.is_none() && self.has_snapshot().await?.is_some() {
-            // The first one may just have come.
-            latest = snapshots.latest().await?;
-        }
         let id = latest.as_ref().map_or(0, |snapshot| snapshot.id);
         if let Some(floor) = floor.filter(|floor| *floor > id) {
             let mut next = floor;
@@ -441,6 +437,11 @@ impl TableCommit {
         if latest.is_none()
             && let Some(id) = self.has_snapshot().await?
         {
+            // The first one may just have come.
+            latest = snapshots.latest().await?;
+            if latest.is_some() {
+                return Ok(latest);
+            }
             let folder = self.table.files().location_of(&self.table.files().snapshot_dir());
             let message = format!("the store lists no snapshot, but snapshot {id} is there");
             return Err(Error::new(ErrorKind::Io, message).with("folder", folder).retryable());

@@ -162,9 +162,8 @@ impl ExecutionPlan for LakeKeyLocationExec {
                     return Ok(Some((located, (locator, rows))));
                 }
             }
-            match &locator.overwrite {
-                Some(overwrite) => overwrite.check().map_err(|error| locator.run.target().table().at(error))?,
-                None => {}
+            if let Some(overwrite) = &locator.overwrite {
+                overwrite.check().map_err(|error| locator.run.target().table().at(error))?;
             }
             Ok(None)
         });

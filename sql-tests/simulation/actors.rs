@@ -215,7 +215,10 @@ impl Actor {
                     // Before anything else: who is not busy by then writes younger files.
                     let mut oldest = now();
                     for entry in fs::read_dir(&self.state).map_err(text)?.flatten() {
-                        if entry.file_name().to_string_lossy().starts_with("busy-")
+                        let name = entry.file_name().to_string_lossy().into_owned();
+                        // What ends in `.tmp` is being written: who begins now writes younger files.
+                        if name.starts_with("busy-")
+                            && !name.ends_with(".tmp")
                             && let Ok(since) = fs::read_to_string(entry.path())
                         {
                             oldest = oldest.min(since.parse().map_err(text)?);

@@ -306,6 +306,7 @@ impl DataFileWriter {
             distinct: layout.distinct(),
             options: Arc::clone(&context.options),
             reservation,
+            memory_limit: context.pool.memory_limit(),
         };
         Ok(Self {
             writer: write.open()?,

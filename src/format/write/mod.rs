@@ -32,7 +32,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use bytes::Bytes;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryReservation};
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
@@ -50,6 +50,10 @@ use crate::spec::types::arrow_schema;
 const PART: usize = 8 << 20;
 /// Parts that are on their way at once.
 const PARTS_AT_ONCE: usize = 4;
+/// The part of a limited memory pool that is left free for others.
+const PART_LEFT_FREE: usize = 16;
+/// Most of it, in bytes.
+const MOST_LEFT_FREE: usize = 16 << 20;
 
 /// What turns batches into the bytes of a file. The bytes go to the [`Sink`] it was made with.
 trait Encoder: Send {
@@ -89,6 +93,8 @@ pub struct FileWrite {
     pub options: Arc<WriteOptions>,
     /// Where memory is accounted.
     pub reservation: MemoryReservation,
+    /// How much memory there is for all.
+    pub memory_limit: MemoryLimit,
 }
 
 impl FileWrite {
@@ -115,6 +121,10 @@ impl FileWrite {
             sent: 0,
             is_sound: true,
             reservation: self.reservation,
+            left_free: match self.memory_limit {
+                MemoryLimit::Finite(limit) => (limit / PART_LEFT_FREE).min(MOST_LEFT_FREE),
+                _ => 0,
+            },
         })
     }
 }
@@ -132,6 +142,8 @@ pub struct FileWriter {
     /// Whether nothing failed so far: an encoder that failed is in no state to go on.
     is_sound: bool,
     reservation: MemoryReservation,
+    /// Bytes of a limited pool that are not taken to make row groups larger.
+    left_free: usize,
 }
 
 impl FileWriter {
@@ -236,7 +248,12 @@ impl FileWriter {
 
     fn account(&self) -> datafusion::error::Result<()> {
         let waiting = (self.sent as usize).min(PART);
-        self.reservation.try_resize(self.encoder.memory() + self.sink.len() + waiting)
+        let held = self.encoder.memory() + self.sink.len() + waiting;
+        if held > 2 * self.left_free {
+            // Who brings the rows needs memory, too.
+            self.reservation.try_resize(held + self.left_free)?;
+        }
+        self.reservation.try_resize(held)
     }
 
     async fn send(&mut self) -> Result<()> {

@@ -11,7 +11,9 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{
+    GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, UnboundedMemoryPool,
+};
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
@@ -44,6 +46,7 @@ fn file(
         distinct: Vec::new(),
         options,
         reservation: MemoryConsumer::new("test").register(pool),
+        memory_limit: MemoryLimit::Infinite,
     }
 }
 

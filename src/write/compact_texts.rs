@@ -66,7 +66,7 @@ impl Headroom {
         Self { waiting: AtomicUsize::new(streams), memory: Mutex::new(kept.then_some(memory)), all_here: Notify::new() }
     }
 
-    /// Gives the memory free when all have come.
+    /// Waits until all have come: what was kept back is free then.
     async fn wait_for_all(&self) {
         loop {
             let woken = self.all_here.notified();

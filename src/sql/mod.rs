@@ -16,6 +16,7 @@ mod case;
 mod catalog_provider;
 mod catalogs;
 mod changes;
+mod clocks;
 mod coercion;
 mod constructors;
 mod ddl;

@@ -20,6 +20,7 @@ use super::changes::{ChangesAsked, changed_rows, without_retracts};
 use super::dml::{allowed, truncation};
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
+use super::settings::PaimonSettings;
 use super::travel::{TableState, zone_of};
 use super::write::{Evolution, Insert};
 use super::zone;
@@ -434,10 +435,10 @@ impl TableProvider for LakeTable {
         if self.row_ids || self.read_optimized || self.places {
             return refused("a system table");
         }
-        let options = self.state.options(state)?;
-        let partition = &self.static_partition;
+        let table = &self.state.written(state)?;
+        let (partition, options) = (&self.static_partition, table.settings());
         let (catalog, evolution) = (self.catalog.as_ref(), self.evolution.as_ref());
-        let insert = Insert { table: self.table(), options: &options, partition, op, catalog, evolution };
+        let insert = Insert { table, options, partition, op, catalog, evolution };
         Ok(insert.plan(state, input)?)
     }
 
@@ -449,8 +450,9 @@ impl TableProvider for LakeTable {
         Err(self.needs_rule("UPDATE").into())
     }
 
-    async fn truncate(&self, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(truncation(self.changed_state("TRUNCATE")?.table))
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let replay = PaimonSettings::replay(state.config_options())?;
+        Ok(truncation(self.changed_state("TRUNCATE")?.table, replay))
     }
 
     async fn merge_into(

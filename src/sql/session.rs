@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::catalog_provider::LakeCatalog;
 use super::catalogs::Use;
+use super::clocks::SessionClocks;
 use super::coercion::ExactBesideFloat;
 use super::ddl::{DEFAULT_DATABASE, Views};
 use super::dml::LakeDmlRule;
@@ -226,6 +227,7 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(0, Arc::new(ExactBesideFloat));
     rules.push(Arc::new(LakeDmlRule));
     rules.push(Arc::new(LakeConstants));
+    rules.push(Arc::new(SessionClocks));
     rules
 }
 

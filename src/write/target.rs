@@ -390,8 +390,12 @@ impl WriteRun {
 
     /// The id of the snapshot by which new keys got their buckets, 0 where there was none; `None` when they need no look.
     pub(crate) fn keys_read_at(&self) -> Option<i64> {
-        let looks = matches!(self.target.mode, BucketMode::Dynamic | BucketMode::CrossPartition);
-        let state = self.state.get().filter(|_| looks && !self.target.replaces)?;
+        // Where rows replace others, keys of partitions that stay matter only.
+        let looks = match self.target.mode {
+            BucketMode::Dynamic => !self.target.replaces,
+            mode => mode == BucketMode::CrossPartition,
+        };
+        let state = self.state.get().filter(|_| looks)?;
         Some(state.snapshot.as_ref().map_or(0, |snapshot| snapshot.id))
     }
 

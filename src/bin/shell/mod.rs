@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
 use datafusion::common::config::ConfigOptions;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
 use tidelake::{Error, LakeSession, Result};
 
-use self::args::{Args, Script, Task};
+use self::args::{Args, MemoryPoolType, Script, Task};
 use self::output::Output;
 use self::run::Shell;
 
@@ -111,7 +111,7 @@ async fn session(args: &Args) -> Result<LakeSession> {
     }
     let mut builder = LakeSession::builder()
         .session_config(SessionConfig::from(options))
-        .runtime_env(engine_runtime(args.memory_limit)?)
+        .runtime_env(engine_runtime(args.memory_limit, args.mem_pool_type)?)
         .database(args.database.as_str())
         .read_only(args.read_only);
     let (current, catalogs) = args.catalogs()?;
@@ -122,11 +122,14 @@ async fn session(args: &Args) -> Result<LakeSession> {
     builder.build().await
 }
 
-fn engine_runtime(memory_limit: Option<usize>) -> Result<Arc<RuntimeEnv>> {
+fn engine_runtime(memory_limit: Option<usize>, pool_type: MemoryPoolType) -> Result<Arc<RuntimeEnv>> {
     let mut builder = RuntimeEnvBuilder::new();
     if let Some(bytes) = memory_limit {
-        builder =
-            builder.with_memory_pool(Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NAMED_CONSUMERS)));
+        let pool: Arc<dyn MemoryPool> = match pool_type {
+            MemoryPoolType::Fair => Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_CONSUMERS)),
+            MemoryPoolType::Greedy => Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NAMED_CONSUMERS)),
+        };
+        builder = builder.with_memory_pool(pool);
     }
     Ok(builder.build_arc()?)
 }

@@ -20,10 +20,11 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use crate::commit::{Operation, PartitionSpec, TableCommit};
+use crate::commit::{Operation, PartitionSpec};
 use crate::options::Level0;
 use crate::plan::{ScanRequest, plan_scan};
 use crate::spec::Snapshot;
+use crate::sql::settings::Replay;
 use crate::table::Table;
 use crate::write::{one_input, when_done};
 
@@ -79,6 +80,7 @@ pub(crate) struct LakeDropExec {
     table: Arc<Table>,
     scope: DropScope,
     operation: Operation,
+    replay: Option<Replay>,
     properties: Arc<PlanProperties>,
 }
 
@@ -88,17 +90,18 @@ impl LakeDropExec {
         table: Arc<Table>,
         scope: DropScope,
         operation: Operation,
+        replay: Option<Replay>,
     ) -> Self {
         let properties = when_done(1, count_schema());
-        Self { input, table, scope, operation, properties }
+        Self { input, table, scope, operation, replay, properties }
     }
 }
 
 /// The plan of TRUNCATE, which does not tell how many rows go.
-pub(crate) fn truncation(table: Arc<Table>) -> Arc<dyn ExecutionPlan> {
+pub(crate) fn truncation(table: Arc<Table>, replay: Option<Replay>) -> Arc<dyn ExecutionPlan> {
     let counted = Arc::new(Schema::new(vec![Field::new("count", ArrowType::Int64, false)]));
     let nothing = Arc::new(EmptyExec::new(counted));
-    Arc::new(LakeDropExec::new(nothing, table, DropScope::Table, Operation::Truncate))
+    Arc::new(LakeDropExec::new(nothing, table, DropScope::Table, Operation::Truncate, replay))
 }
 
 fn count_schema() -> SchemaRef {
@@ -125,7 +128,8 @@ impl ExecutionPlan for LakeDropExec {
         input,
         Arc::clone(&node.table),
         node.scope.clone(),
-        node.operation
+        node.operation,
+        node.replay.clone()
     ));
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
@@ -138,18 +142,20 @@ impl ExecutionPlan for LakeDropExec {
         }
         let mut input = self.input.execute(0, context)?;
         let (table, scope, operation) = (Arc::clone(&self.table), self.scope.clone(), self.operation);
+        let replay = self.replay.clone();
         let counted = futures::stream::once(async move {
             let mut rows = 0;
             while let Some(batch) = input.try_next().await? {
                 rows += batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>();
             }
-            let commit = TableCommit::new(Arc::clone(&table), TableCommit::new_user(&table)?)?;
+            let (commit, _) = Replay::commit(replay, &table)?;
             let commit = commit.operation(operation);
-            match &scope {
-                DropScope::Nothing => {}
-                DropScope::Partitions(specs) => drop(Box::pin(commit.drop_partitions(specs)).await?),
-                DropScope::Table => drop(Box::pin(commit.truncate()).await?),
-            }
+            let outcome = match &scope {
+                DropScope::Nothing => None,
+                DropScope::Partitions(specs) => Some(Box::pin(commit.drop_partitions(specs)).await?),
+                DropScope::Table => Some(Box::pin(commit.truncate()).await?),
+            };
+            let rows = if outcome.is_some_and(|outcome| outcome.replayed) { 0 } else { rows };
             let count = UInt64Array::from(vec![u64::try_from(rows).unwrap_or_default()]);
             Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
         });

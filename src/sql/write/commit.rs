@@ -23,7 +23,7 @@ use crate::maintain::upkeep::{self, Committed};
 use crate::sql::warnings::Warnings;
 use crate::sql::zone;
 use crate::table::Table;
-use crate::write::{RunSlot, WriteTarget, one_input, when_done};
+use crate::write::{POSTPONE_BUCKET, RunSlot, WriteTarget, one_input, when_done};
 
 /// What a statement commits as.
 #[derive(Clone, Debug)]
@@ -131,6 +131,7 @@ impl ExecutionPlan for LakeCommitExec {
             let table = statement.target.table();
             let warn =
                 |what: String| Warnings::warn(context.session_config(), format!("{}: {what}", table.identifier()));
+            not_followed(table).into_iter().for_each(warn);
             if let Some(error) = written.compaction_failed {
                 warn(format!(
                     "the rows are committed, but not their compaction, which the next one makes up for: {error}"
@@ -145,6 +146,28 @@ impl ExecutionPlan for LakeCommitExec {
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
     }
+}
+
+/// Options of a table that ask a writer for what this one does not do. The rows are right without it.
+fn not_followed(table: &Table) -> Vec<String> {
+    let options = table.settings();
+    let mut told = Vec::new();
+    if !options.clustering_columns.is_empty() && !table.schema().has_primary_key() {
+        told.push(
+            "rows are written as they come, in spite of 'clustering.columns'; CALL sys.compact with order_strategy and order_by \
+             sorts them"
+                .to_owned(),
+        );
+    }
+    let postponed = options.bucket == POSTPONE_BUCKET;
+    if postponed && table.options().get("postpone.batch-write-fixed-bucket").is_some_and(|value| value == "true") {
+        told.push(
+            "rows wait in the postpone bucket, in spite of 'postpone.batch-write-fixed-bucket'; CALL sys.compact gives them \
+             theirs"
+                .to_owned(),
+        );
+    }
+    told
 }
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.

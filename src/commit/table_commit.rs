@@ -42,6 +42,8 @@ pub struct TableCommit {
     pub(super) known_keys: Option<i64>,
     /// The identifier of what removes rows without writing any.
     identifier: Option<i64>,
+    /// Whether an overwrite leaves the rows that were postponed.
+    pub(super) spares_postponed: bool,
     /// Whether what is committed changes rows as they were in the snapshot that was read.
     pub(super) changes_rows: bool,
     /// Whether rows are added because the snapshot that was read did not have them.
@@ -81,6 +83,7 @@ impl TableCommit {
             read_snapshot: None,
             known_keys: None,
             identifier: None,
+            spares_postponed: false,
             changes_rows: false,
             adds_absent: false,
             operation: None,
@@ -139,6 +142,13 @@ impl TableCommit {
     #[must_use]
     pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
         self.known_keys = snapshot;
+        self
+    }
+
+    /// Lets an overwrite leave what waits in the postpone bucket (`spec/data.md 3.7`).
+    #[must_use]
+    pub(crate) fn sparing_postponed(mut self) -> Self {
+        self.spares_postponed = true;
         self
     }
 

@@ -52,10 +52,7 @@ impl AnalyzerRule for SessionClocks {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        let zone = match config.execution.time_zone.as_deref() {
-            None | Some(OF_TABLES) => return Ok(plan),
-            Some(zone) => zone,
-        };
+        let Some(zone) = other_zone(config) else { return Ok(plan) };
         plan.transform_up_with_subqueries(|node| {
             let mut schema = merge_schema(&node.inputs());
             if node.inputs().is_empty() {
@@ -70,6 +67,11 @@ impl AnalyzerRule for SessionClocks {
         })
         .map(|transformed| transformed.data)
     }
+}
+
+/// The session's zone, where it is not that of tables.
+pub(crate) fn other_zone(config: &ConfigOptions) -> Option<&str> {
+    config.execution.time_zone.as_deref().filter(|zone| *zone != OF_TABLES)
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Expr>> {
@@ -207,6 +209,9 @@ impl ScalarUDFImpl for ClockCast {
 /// Those of the engine's casts.
 pub(crate) fn between_clocks(values: &ArrayRef, to: &DataType, zone: &str) -> Result<ArrayRef> {
     let strict = CastOptions { safe: false, ..CastOptions::default() };
+    if !changes_clock(values.data_type(), to) {
+        return Ok(cast_with_options(values, to, &strict)?);
+    }
     let shown = match (values.data_type(), to) {
         (DataType::Timestamp(unit, Some(_)), text) if is_text(text) => {
             cast_with_options(values, &DataType::Timestamp(*unit, Some(zone.into())), &strict)?

@@ -16,7 +16,6 @@ use crate::commit::{Committable, Operation, OverwriteScope, PartitionSpec, Table
 use crate::error::{Error, Result};
 use crate::maintain::file_indexes::rewrite_file_indexes;
 use crate::maintain::repair::{remove_missing_files, repair_earliest_snapshot};
-use crate::sql::ddl::LakeTarget;
 use crate::table::Table;
 use crate::write::POSTPONE_BUCKET;
 use crate::writer::TableWriter;
@@ -129,7 +128,7 @@ impl Procedure for Rescale {
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
         let target = values.target().await?;
         let table = target.open().await?;
-        let table = with_new_buckets(&target, table, values.optional_number("bucket_num")?).await?;
+        let buckets = new_buckets(&table, values.optional_number("bucket_num")?)?;
         let Some(snapshot) = table.snapshots().latest().await? else { return rescaled(0) };
         // One state is read, whatever others commit meanwhile: their commits are conflicts.
         let (catalog, database) = (&target.within.catalog_name, target.database());
@@ -193,13 +192,17 @@ impl Procedure for Rescale {
         }
         let user = TableCommit::new_user(&table)?;
         let context = values.session().context().task_ctx();
-        let mut writer = TableWriter::for_overwrite(&table, &user, context)?;
+        let mut writer = match table.settings().bucket {
+            POSTPONE_BUCKET => TableWriter::for_rescale(&table, buckets, &user, context)?,
+            _ => TableWriter::for_overwrite(&table, &user, context)?,
+        };
         let mut batches = Box::pin(rows.execute_stream()).await?;
         while let Some(batch) = batches.try_next().await? {
             writer.write(batch).await?;
         }
         let messages = writer.prepare_commit().await?;
-        let commit = TableCommit::new(Arc::clone(&table), user)?.read_snapshot(Some(snapshot.id));
+        // Rows that were postponed are none of the state that was read.
+        let commit = TableCommit::new(Arc::clone(&table), user)?.read_snapshot(Some(snapshot.id)).sparing_postponed();
         let mut committable = Committable::batch(messages.clone());
         committable.operation = Some(Operation::Overwrite);
         if let Err(error) = Box::pin(commit.overwrite(&scope, committable)).await {
@@ -212,26 +215,24 @@ impl Procedure for Rescale {
     }
 }
 
-/// The table whose rows go to the buckets that are asked for.
-///
-/// Rows that were postponed stay so: as the table is opened here, they are none of it.
-async fn with_new_buckets(target: &LakeTarget, table: Arc<Table>, wanted: Option<i64>) -> Result<Arc<Table>> {
+/// How many buckets the rows of a partition go to.
+fn new_buckets(table: &Table, wanted: Option<i64>) -> Result<i32> {
     let buckets = table.settings().bucket;
+    let refused = |message: String| Err(table.at(Error::invalid(message)));
     match wanted {
-        Some(number) if !(1..=i64::from(i32::MAX)).contains(&number) => {
-            Err(table.at(Error::invalid(format!("bucket_num is a number of buckets, 1 or more, and no {number}"))))
+        Some(number) if number < 1 || i32::try_from(number).is_err() => {
+            refused(format!("bucket_num is a number of buckets, 1 or more, and no {number}"))
         }
-        Some(number) if buckets == POSTPONE_BUCKET => {
-            target.open_with(BTreeMap::from([("bucket".to_owned(), number.to_string())])).await
-        }
-        None if buckets == POSTPONE_BUCKET => Err(table.at(Error::invalid(
+        Some(number) if buckets == POSTPONE_BUCKET => Ok(i32::try_from(number).unwrap_or(i32::MAX)),
+        None if buckets == POSTPONE_BUCKET => refused(
             "a table of postponed buckets has no number of its own; say bucket_num => .., the buckets that rows go to which have \
-             theirs already",
-        ))),
-        Some(number) if buckets > 0 && number != i64::from(buckets) => Err(table.at(Error::invalid(format!(
+             theirs already"
+                .to_owned(),
+        ),
+        Some(number) if buckets > 0 && number != i64::from(buckets) => refused(format!(
             "the table's rows go to {buckets} buckets; ALTER TABLE .. SET ('bucket' = '{number}') first"
-        )))),
-        _ if buckets > 0 => Ok(table),
+        )),
+        _ if buckets > 0 => Ok(buckets),
         _ => Err(table.at(Error::unsupported(
             "only a table with a fixed number of buckets, or with postponed ones, is rescaled",
         ))),

@@ -52,7 +52,7 @@ impl IntoColumn {
     }
 
     /// The same for values that a clock shows in `zone`.
-    fn with_clocks_in(self, zone: &str) -> Self {
+    pub(super) fn with_clocks_in(self, zone: &str) -> Self {
         Self { zone: Some(zone.to_owned()), ..self }
     }
 

@@ -28,8 +28,8 @@ use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
 use crate::plan::{Levels, ScanRequest, plan_scan};
-use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
+use crate::spec::{DataField, Snapshot};
 use crate::table::{Changes, ReadFrom, Table, create_statement};
 use crate::write::default_value;
 
@@ -78,7 +78,7 @@ impl LakeTable {
 
     pub(crate) fn with_state(state: TableState) -> Self {
         let table = &state.table;
-        let schema = arrow_schema(&table.schema().fields);
+        let schema = read_schema(table, &table.schema().fields);
         let keys: Option<Vec<usize>> =
             table.schema().primary_keys.iter().map(|key| table.schema().index_of(key)).collect();
         let constraints = match keys {
@@ -138,7 +138,8 @@ impl LakeTable {
             return Err(self.table().at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
         }
         let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
-        Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
+        let schema = read_schema(self.table(), &fields);
+        Ok(Self { schema, row_ids: true, ..self })
     }
 
     /// The rows as a statement reads them that changes them: as they are now, and those of an append table with the file and
@@ -167,7 +168,8 @@ impl LakeTable {
             ))));
         }
         let fields = table.schema().fields.iter().chain(&places).cloned().collect::<Vec<_>>();
-        Ok(Self { schema: arrow_schema(&fields), places: true, ..self })
+        let schema = read_schema(self.table(), &fields);
+        Ok(Self { schema, places: true, ..self })
     }
 
     /// The table as what a statement changes.
@@ -476,6 +478,20 @@ fn defaults(table: &Table) -> HashMap<String, Expr> {
             Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
         })
         .collect()
+}
+
+/// The columns as they are read. One that is NOT NULL now may have had NULLs before it was altered, and rows of then be there
+/// still; those of the key had none ever.
+fn read_schema(table: &Table, fields: &[DataField]) -> SchemaRef {
+    let schema = table.schema();
+    if schema.id == 0 {
+        return arrow_schema(fields);
+    }
+    let read = fields.iter().map(|field| {
+        let arrow = field.to_arrow();
+        if schema.primary_keys.contains(&field.name) { arrow } else { arrow.with_nullable(true) }
+    });
+    Arc::new(Schema::new(read.collect::<Vec<_>>()))
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

@@ -24,7 +24,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt};
 
 use super::dead_letters::{DeadLetter, DeadLetters};
-use super::strict::{Cast, no_value, shown, strict};
+use super::strict::{Cast, no_value, rows_of, shown, strict};
 use super::whole::{has_fraction, looked_at};
 use crate::error::{Error, Result};
 use crate::sql::clocks::between_clocks;
@@ -267,8 +267,8 @@ fn cast_each(
         Err(_) => {
             // Halves, so that few wrong values among many are found fast.
             let middle = values.len() / 2;
-            let left = cast_each(&values.slice(0, middle), to, cast, first, wrong)?;
-            let right = cast_each(&values.slice(middle, values.len() - middle), to, cast, first + middle, wrong)?;
+            let left = cast_each(&rows_of(values, 0, middle), to, cast, first, wrong)?;
+            let right = cast_each(&rows_of(values, middle, values.len() - middle), to, cast, first + middle, wrong)?;
             Ok(concat(&[left.as_ref(), right.as_ref()])?)
         }
     }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
@@ -71,7 +71,7 @@ impl IntoColumn {
             None => Ok(cast_with_options(values, &self.data_type, &strict())?),
         };
         let cast = cast(values).map_err(|error| {
-            let is_wrong = |row: &usize| cast(&values.slice(*row, 1)).is_err();
+            let is_wrong = |row: &usize| cast(&rows_of(values, *row, 1)).is_err();
             let named = match (0..values.len()).find(is_wrong) {
                 // What the engine says names a type of its own.
                 Some(row) => Error::invalid(no_value(&self.column, &self.shown, values, row)),
@@ -88,6 +88,16 @@ impl IntoColumn {
             }
         }
     }
+}
+
+/// Some rows of `values`. A slice of nested values has those of all rows inside, which would be cast as well: they are copied.
+pub(super) fn rows_of(values: &ArrayRef, first: usize, rows: usize) -> ArrayRef {
+    let slice = values.slice(first, rows);
+    if !values.data_type().is_nested() {
+        return slice;
+    }
+    let all: UInt32Array = (0..rows as u32).collect();
+    take(&slice, &all, None).unwrap_or(slice)
 }
 
 /// The first row whose number became infinite, which the engine does not mind.

@@ -3,7 +3,7 @@
 //! The engine's sorts take what memory there is, each for itself: rows until they have to spill, then as many of their spilled
 //! runs as they can read again at once. A sort that has just given back what its merge had reserved may find it taken by the
 //! next one, and fails; so does whoever merges the rows of all. [`sharing`] gives every sort below a writer its share of a
-//! limited pool, and of that a part which rows are not gathered in; a quarter of the pool is left to others. All of it stays
+//! limited pool, and of that a part which rows are not gathered in; three eighths of the pool are left to others. All of it stays
 //! accounted for in the engine's pool.
 //!
 //! May import: the engine's memory pools.
@@ -19,9 +19,9 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::Mutex;
 
 /// Of how many parts of the pool all sorts together have ..
-const PARTS_OF_SORTS: usize = 3;
+const PARTS_OF_SORTS: usize = 5;
 /// .. so many; writers, and what merges the sorted rows, have the rest.
-const PARTS: usize = 4;
+const PARTS: usize = 8;
 /// The part of a share in which no rows are gathered, so that there is memory to merge them.
 const PART_TO_MERGE: usize = 3;
 /// The part of a share that a sort reserves for its merge at once.

@@ -254,10 +254,11 @@ impl TypeTokens<'_> {
             "STRING" => TypeKind::VarChar(MAX_LENGTH),
             "BYTES" => TypeKind::VarBinary(MAX_LENGTH),
             // Without a length Flink means one character. Nobody who writes CAST(x AS VARCHAR) does.
+            "CHARACTER" if self.word("VARYING") => TypeKind::VarChar(self.length()?),
             "VARCHAR" | "CHAR" if *self.peek() != Token::LParen => TypeKind::VarChar(MAX_LENGTH),
             "VARBINARY" | "BINARY" if *self.peek() != Token::LParen => TypeKind::VarBinary(MAX_LENGTH),
             "VARCHAR" => TypeKind::VarChar(self.length()?),
-            "CHAR" => TypeKind::Char(self.length()?),
+            "CHAR" | "CHARACTER" => TypeKind::Char(self.length()?),
             "VARBINARY" => TypeKind::VarBinary(self.length()?),
             "BINARY" => TypeKind::Binary(self.length()?),
             "DATE" => TypeKind::Date,
@@ -439,6 +440,8 @@ mod tests {
             ("TIME(3) WITHOUT TIME ZONE", "TIME(3)"),
             ("DECIMAL", "DECIMAL(10, 0)"),
             ("MULTISET<STRING>", "MULTISET<STRING>"),
+            ("CHARACTER VARYING(5)", "VARCHAR(5)"),
+            ("CHARACTER(5)", "CHAR(5)"),
             ("INT ARRAY", "ARRAY<INT>"),
             ("STRING NOT NULL MULTISET ARRAY NOT NULL", "ARRAY<MULTISET<STRING NOT NULL>> NOT NULL"),
         ] {

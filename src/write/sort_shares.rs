@@ -18,9 +18,9 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::Mutex;
 
-/// Of how many parts of the pool all sorts together have ..
+/// The sorts have so many ..
 const PARTS_OF_SORTS: usize = 5;
-/// .. so many; writers, and what merges the sorted rows, have the rest.
+/// .. of these parts of the pool. Writers, what merges the sorted rows, and copies that nobody accounts for need the rest.
 const PARTS: usize = 8;
 /// The part of a share in which no rows are gathered, so that there is memory to merge them.
 const PART_TO_MERGE: usize = 3;

@@ -13,14 +13,14 @@
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, PrimitiveArray, StructArray, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::{
     ArrowTimestampType, DataType, FieldRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::temporal_conversions::as_datetime;
-use chrono::{Offset, TimeZone};
+use chrono::{NaiveDateTime, Offset, TimeDelta, TimeZone};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
@@ -28,8 +28,8 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, cast,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, cast, try_cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
@@ -80,10 +80,39 @@ fn rewritten(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Ex
             let (Ok(from), to) = (inner.expr.get_type(schema), inner.field.data_type()) else {
                 return Ok(Transformed::no(expr));
             };
-            if !changes_clock(&from, to) {
+            if !changes_clock(&from, to, zone) {
                 return Ok(Transformed::no(expr));
             }
             Ok(Transformed::yes(clock_cast(inner.expr.as_ref().clone(), to, zone)))
+        }
+        Expr::TryCast(inner) => {
+            let (Ok(from), to) = (inner.expr.get_type(schema), inner.field.data_type()) else {
+                return Ok(Transformed::no(expr));
+            };
+            if !changes_clock(&from, to, zone) {
+                return Ok(Transformed::no(expr));
+            }
+            Ok(Transformed::yes(match is_text(&from) {
+                // What can't be read is NULL.
+                true => cast(try_cast(inner.expr.as_ref().clone(), in_zone(to, zone)), to.clone()),
+                false => clock_cast(inner.expr.as_ref().clone(), to, zone),
+            }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
+            // As instants, so that files are still chosen by their smallest and greatest ones.
+            let sides = match (instant_behind(left, schema, zone), instant_behind(right, schema, zone)) {
+                (Some(instant), None) => clock_before(right, schema).map(|clock| (instant, clock, true)),
+                (None, Some(instant)) => clock_before(left, schema).map(|clock| (instant, clock, false)),
+                _ => None,
+            };
+            let Some((instant, clock, is_left)) = sides else { return Ok(Transformed::no(expr)) };
+            let of_instant = instant.get_type(schema)?;
+            if !keeps_precision(&clock.get_type(schema)?, &of_instant) {
+                return Ok(Transformed::no(expr));
+            }
+            let clock = Box::new(clock_cast(clock, &of_instant, zone));
+            let (left, right) = if is_left { (Box::new(instant), clock) } else { (clock, Box::new(instant)) };
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op: *op, right })))
         }
         Expr::ScalarFunction(call) if CLOCK_FUNCTIONS.contains(&call.name()) => {
             let Ok(was) = expr.get_type(schema) else { return Ok(Transformed::no(expr)) };
@@ -111,11 +140,72 @@ fn rewritten(expr: Expr, schema: &DFSchema, zone: &str) -> Result<Transformed<Ex
     }
 }
 
+fn is_comparison(op: Operator) -> bool {
+    matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+            | Operator::IsDistinctFrom
+            | Operator::IsNotDistinctFrom
+    )
+}
+
+/// The instant whose clock a side of a comparison shows: of the cast that the engine made of it, or this rule already.
+fn instant_behind(side: &Expr, schema: &DFSchema, zone: &str) -> Option<Expr> {
+    let inner = match side {
+        Expr::Cast(inner) => inner.expr.as_ref(),
+        Expr::ScalarFunction(call) => {
+            call.func.inner().downcast_ref::<ClockCast>()?;
+            call.args.first()?
+        }
+        _ => return None,
+    };
+    let is_clock = matches!(side.get_type(schema).ok()?, DataType::Timestamp(_, None));
+    let DataType::Timestamp(_, Some(of)) = inner.get_type(schema).ok()? else { return None };
+    (is_clock && is_known(&of, zone)).then(|| inner.clone())
+}
+
+/// A side of a comparison of clocks as it was before the engine made it one of the other side's precision.
+fn clock_before(side: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let is_clock = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64))
+    };
+    match side {
+        Expr::Cast(inner) if is_clock(&inner.expr) => Some(inner.expr.as_ref().clone()),
+        side => is_clock(side).then(|| side.clone()),
+    }
+}
+
+/// Whether clocks of the type `clock` are no more precise than instants of the type `instant`.
+fn keeps_precision(clock: &DataType, instant: &DataType) -> bool {
+    let digits = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    match (clock, instant) {
+        (DataType::Timestamp(clock, _), DataType::Timestamp(instant, _)) => digits(clock) <= digits(instant),
+        (DataType::Date32, _) => true,
+        _ => false,
+    }
+}
+
+/// Whether instants of a zone are those of tables, or of the session: others are of a zone that the statement names.
+fn is_known(of: &str, zone: &str) -> bool {
+    of == OF_TABLES || of == zone
+}
+
 /// Whether a cast goes from what a clock shows to an instant, or the other way, somewhere in a value.
-fn changes_clock(from: &DataType, to: &DataType) -> bool {
-    let inside = |from: &FieldRef, to: &FieldRef| changes_clock(from.data_type(), to.data_type());
+fn changes_clock(from: &DataType, to: &DataType, zone: &str) -> bool {
+    let inside = |from: &FieldRef, to: &FieldRef| changes_clock(from.data_type(), to.data_type(), zone);
     match (from, to) {
-        (DataType::Dictionary(_, from), to) => changes_clock(from, to),
+        (DataType::Dictionary(_, from), to) => changes_clock(from, to, zone),
+        (DataType::Timestamp(_, Some(of)), _) | (_, DataType::Timestamp(_, Some(of))) if !is_known(of, zone) => false,
         (from, DataType::Timestamp(_, Some(_))) => {
             is_text(from) || matches!(from, DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64)
         }
@@ -209,38 +299,114 @@ impl ScalarUDFImpl for ClockCast {
 /// Those of the engine's casts.
 pub(crate) fn between_clocks(values: &ArrayRef, to: &DataType, zone: &str) -> Result<ArrayRef> {
     let strict = CastOptions { safe: false, ..CastOptions::default() };
-    if !changes_clock(values.data_type(), to) {
+    if !changes_clock(values.data_type(), to, zone) {
         return Ok(cast_with_options(values, to, &strict)?);
     }
     let shown = match (values.data_type(), to) {
         (DataType::Timestamp(unit, Some(_)), text) if is_text(text) => {
             cast_with_options(values, &DataType::Timestamp(*unit, Some(zone.into())), &strict)?
         }
-        (DataType::Timestamp(unit, Some(_)), _) if !matches!(to, DataType::Timestamp(_, Some(_))) => {
-            let zone: Tz = zone.parse()?;
-            match unit {
-                TimeUnit::Second => local::<TimestampSecondType>(values, zone, 1),
-                TimeUnit::Millisecond => local::<TimestampMillisecondType>(values, zone, 1_000),
-                TimeUnit::Microsecond => local::<TimestampMicrosecondType>(values, zone, 1_000_000),
-                TimeUnit::Nanosecond => local::<TimestampNanosecondType>(values, zone, 1_000_000_000),
+        (DataType::Timestamp(unit, of), _) => moved(values, unit, zone.parse()?, of.is_some()),
+        (DataType::Date32 | DataType::Date64, DataType::Timestamp(unit, _)) => {
+            let midnight = cast_with_options(values, &DataType::Timestamp(*unit, None), &strict)?;
+            moved(&midnight, unit, zone.parse()?, false)
+        }
+        (text, DataType::Timestamp(unit, _)) if is_text(text) => read(values, unit, zone)?,
+        (DataType::Dictionary(_, inside), _) => {
+            return between_clocks(&cast_with_options(values, inside, &strict)?, to, zone);
+        }
+        (DataType::Struct(given), DataType::Struct(fields)) => {
+            let (parts, mut columns) = (values.as_struct(), Vec::with_capacity(fields.len()));
+            for (at, field) in fields.iter().enumerate() {
+                // By name, as the engine casts rows.
+                let place = given.iter().position(|given| given.name() == field.name()).unwrap_or(at);
+                columns.push(match parts.columns().get(place) {
+                    Some(column) => between_clocks(column, field.data_type(), zone)?,
+                    None => new_null_array(field.data_type(), parts.len()),
+                });
             }
+            return Ok(Arc::new(StructArray::try_new(fields.clone(), columns, parts.nulls().cloned())?));
+        }
+        (DataType::List(_), DataType::List(element)) => {
+            let list = values.as_list::<i32>();
+            let inner = between_clocks(list.values(), element.data_type(), zone)?;
+            let list = ListArray::try_new(Arc::clone(element), list.offsets().clone(), inner, list.nulls().cloned())?;
+            return Ok(Arc::new(list));
+        }
+        (DataType::Map(..), DataType::Map(entries, sorted)) => {
+            let map = values.as_map();
+            let inner: ArrayRef = Arc::new(map.entries().clone());
+            // Keys and values by their places, whatever they are called.
+            let DataType::Struct(fields) = entries.data_type() else { return exec_err!("a map has no entries") };
+            let columns = inner.as_struct().columns().iter().zip(fields);
+            let columns = columns.map(|(column, field)| between_clocks(column, field.data_type(), zone));
+            let pairs = StructArray::try_new(fields.clone(), columns.collect::<Result<_>>()?, None)?;
+            let offsets = map.offsets().clone();
+            return Ok(Arc::new(MapArray::try_new(
+                Arc::clone(entries),
+                offsets,
+                pairs,
+                map.nulls().cloned(),
+                *sorted,
+            )?));
         }
         _ => cast_with_options(values, &in_zone(to, zone), &strict)?,
     };
     Ok(cast_with_options(&shown, to, &strict)?)
 }
 
-/// What a clock in `zone` shows at instants that are counted in `second`ths of a second.
-fn local<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz, second: i64) -> ArrayRef {
-    let shown: PrimitiveArray<T> = values.as_primitive::<T>().unary(|instant| match as_datetime::<T>(instant) {
-        Some(utc) => {
-            let offset = i64::from(zone.offset_from_utc_datetime(&utc).fix().local_minus_utc());
-            instant.saturating_add(offset * second)
+/// The instants that texts tell, those without a zone by the clocks of `zone`.
+fn read(texts: &ArrayRef, unit: &TimeUnit, zone: &str) -> Result<ArrayRef> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let to = DataType::Timestamp(*unit, Some(zone.into()));
+    let Err(error) = cast_with_options(texts, &to, &strict) else {
+        return Ok(cast_with_options(texts, &to, &strict)?);
+    };
+    if texts.len() != 1 {
+        let each = (0..texts.len()).map(|row| read(&texts.slice(row, 1), unit, zone)).collect::<Result<Vec<_>>>()?;
+        let each: Vec<&dyn Array> = each.iter().map(AsRef::as_ref).collect();
+        return if each.is_empty() { Err(error.into()) } else { Ok(concat(&each)?) };
+    }
+    // An hour that clocks skip or show twice is no error to whoever has a rule for it.
+    match cast_with_options(texts, &DataType::Timestamp(*unit, None), &strict) {
+        Ok(clock) => Ok(cast_with_options(&moved(&clock, unit, zone.parse()?, false), &to, &strict)?),
+        Err(_) => Err(error.into()),
+    }
+}
+
+/// What a clock in `zone` shows at instants (`shown`), without a zone, or the instants at which it shows these values, in UTC.
+fn moved(values: &ArrayRef, unit: &TimeUnit, zone: Tz, shown: bool) -> ArrayRef {
+    let moved = match unit {
+        TimeUnit::Second => moved_by::<TimestampSecondType>(values, zone, 1, shown),
+        TimeUnit::Millisecond => moved_by::<TimestampMillisecondType>(values, zone, 1_000, shown),
+        TimeUnit::Microsecond => moved_by::<TimestampMicrosecondType>(values, zone, 1_000_000, shown),
+        TimeUnit::Nanosecond => moved_by::<TimestampNanosecondType>(values, zone, 1_000_000_000, shown),
+    };
+    moved
+}
+
+/// The same of values that are counted in `second`ths of a second.
+fn moved_by<T: ArrowTimestampType>(values: &ArrayRef, zone: Tz, second: i64, shown: bool) -> ArrayRef {
+    let values = values.as_primitive::<T>();
+    let moved: PrimitiveArray<T> = values.unary(|value| match as_datetime::<T>(value) {
+        Some(time) if shown => {
+            let offset = i64::from(zone.offset_from_utc_datetime(&time).fix().local_minus_utc());
+            value.saturating_add(offset * second)
         }
+        Some(time) => value.saturating_sub(i64::from(offset_of_clock(zone, &time)) * second),
         // Beyond the calendar there are no clock changes.
-        None => instant,
+        None => value,
     });
-    Arc::new(shown)
+    Arc::new(moved.with_timezone_opt((!shown).then_some(OF_TABLES)))
+}
+
+/// The distance from UTC, in seconds, of a clock that shows `time`: the earlier of two where it shows that twice, and that of
+/// before where it skips it, as in `java.time`.
+fn offset_of_clock(zone: Tz, time: &NaiveDateTime) -> i32 {
+    let known = zone.offset_from_local_datetime(time).earliest();
+    let before =
+        || time.checked_sub_signed(TimeDelta::days(1)).and_then(|day| zone.offset_from_local_datetime(&day).earliest());
+    known.or_else(before).map_or(0, |offset| offset.fix().local_minus_utc())
 }
 
 #[cfg(test)]
@@ -277,6 +443,15 @@ mod tests {
         assert_eq!(shown.as_primitive::<TimestampMillisecondType>(), &expected);
         let back = between_clocks(&shown, &instants(), "Europe/Berlin").unwrap();
         assert_eq!(&back, &values);
+        // Of half past two there are none on that day, and two in October.
+        let clocks: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1_711_852_200_000, 1_729_996_200_000]));
+        let expected =
+            TimestampMillisecondArray::from(vec![1_711_848_600_000, 1_729_989_000_000]).with_timezone(OF_TABLES);
+        let read = between_clocks(&clocks, &instants(), "Europe/Berlin").unwrap();
+        assert_eq!(read.as_primitive::<TimestampMillisecondType>(), &expected);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["2024-03-31 02:30:00", "2024-10-27 02:30:00"]));
+        let read = between_clocks(&texts, &instants(), "Europe/Berlin").unwrap();
+        assert_eq!(read.as_primitive::<TimestampMillisecondType>(), &expected);
         let text = between_clocks(&values, &DataType::Utf8, "Europe/Berlin").unwrap();
         assert_eq!(text.as_string::<i32>().value(1), "2024-03-31T03:00:00+02:00");
     }

@@ -10,7 +10,7 @@
 //! Imports the parser's tree and `spec`.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Map, MapEntry, Value,
+    Array, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Map, MapEntry, UnaryOperator, Value,
 };
 
 use super::functions::rewrites;
@@ -53,6 +53,58 @@ pub(crate) fn typed(expr: &Expr, data_type: &DataType, leaf: &dyn Fn(&Expr, &Dat
             Some(rewrites::call("named_struct", named.collect()))
         }
         _ => None,
+    }
+}
+
+/// The first part of what is written out that is of another kind than its place in `data_type`, and the type of that place. Parts
+/// that are computed are not looked at.
+pub(crate) fn misplaced(expr: &Expr, data_type: &DataType) -> Option<(String, DataType)> {
+    let wrong = || Some((expr.to_string(), DataType { nullable: true, ..data_type.clone() }));
+    match (expr, &data_type.kind) {
+        (Expr::Nested(inner), _) => misplaced(inner, data_type),
+        (Expr::Array(array), TypeKind::Array(element)) => array.elem.iter().find_map(|part| misplaced(part, element)),
+        (Expr::Map(map), TypeKind::Map(key, value)) => {
+            let entry = |entry: &MapEntry| misplaced(&entry.key, key).or_else(|| misplaced(&entry.value, value));
+            map.entries.iter().find_map(entry)
+        }
+        (Expr::Map(map), TypeKind::Multiset(element)) => {
+            map.entries.iter().find_map(|entry| misplaced(&entry.key, element))
+        }
+        (Expr::Array(_) | Expr::Map(_), _) => wrong(),
+        (Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr: inner }, _) if matches!(inner.as_ref(), Expr::Value(value) if matches!(value.value, Value::Number(..))) => {
+            misplaced(inner, data_type).and_then(|_| wrong())
+        }
+        (Expr::Value(value), kind) => match &value.value {
+            Value::Number(digits, _) if number_fits(&digits.to_string(), kind) => None,
+            Value::Boolean(_) if is_text(kind) || matches!(kind, TypeKind::Boolean) => None,
+            Value::Number(..) | Value::Boolean(_) => wrong(),
+            _ => None,
+        },
+        (expr, kind) => match (row(expr), kind) {
+            (None, _) => None,
+            (Some(parts), TypeKind::Row(fields)) if parts.len() == fields.len() => {
+                parts.into_iter().zip(fields).find_map(|(part, field)| misplaced(part, &field.data_type))
+            }
+            // A bracket around one value.
+            (Some(parts), _) if matches!(expr, Expr::Tuple(_)) && parts.len() == 1 => misplaced(parts[0], data_type),
+            (Some(_), _) => wrong(),
+        },
+    }
+}
+
+fn is_text(kind: &TypeKind) -> bool {
+    matches!(kind, TypeKind::Char(_) | TypeKind::VarChar(_))
+}
+
+/// Whether a number that is written out is one of a type, as far as its digits tell.
+fn number_fits(digits: &str, kind: &TypeKind) -> bool {
+    match kind {
+        TypeKind::TinyInt | TypeKind::SmallInt | TypeKind::Int | TypeKind::BigInt => {
+            let fraction = digits.split_once('.').map(|(_, fraction)| fraction).unwrap_or_default();
+            fraction.contains(['e', 'E']) || fraction.bytes().all(|digit| digit == b'0')
+        }
+        TypeKind::Float | TypeKind::Double | TypeKind::Decimal(..) => true,
+        kind => is_text(kind),
     }
 }
 

@@ -38,7 +38,7 @@ use crate::sql::settings::PaimonSettings;
 use crate::sql::statement::engine_statement;
 use crate::sql::tokens::is_word;
 use crate::sql::words::Constant;
-use crate::sql::write::{check_conversion, shown, whole_numbers};
+use crate::sql::write::{by_position, check_conversion, shown, whole_numbers};
 use crate::sql::{LakeSession, constructors, hints, prepass, tokens, types};
 use crate::table::Table;
 
@@ -246,7 +246,7 @@ impl LakeSession {
                 texts_beside_texts(rows);
             }
         }
-        typed_items(&mut query.body, &to.types);
+        typed_items(&mut query.body, &to.given, &to.types).map_err(|error| to.at(error))?;
         let not_null_inside = to.types.iter().any(|data_type| not_null::has_not_null(&data_type.to_arrow()));
         let engine_casts = !not_null_inside && !to.each_row && to.evolved.is_none();
         if let Some(rows) = values_mut(&mut query).filter(|_| engine_casts) {
@@ -294,6 +294,7 @@ impl LakeSession {
             let (name, value) = (field.name(), value(field.name()));
             let given = value.get_type(source.schema())?;
             check_conversion(name, &given, field.data_type()).map_err(|error| to.at(error))?;
+            let value = by_position(value, &given, field.data_type());
             let value = whole_numbers(value, &given, field.data_type(), name, &to.table());
             let cast = not_null::cast_exactly(value, field.data_type(), source.schema());
             Ok(cast.map_err(|_| to.at(no_cast(name, &given, field.data_type())))?.alias(name))
@@ -496,38 +497,44 @@ fn texts_beside_texts(rows: &mut [ast::Parens<Vec<ast::Expr>>]) {
 }
 
 /// Tells values that are written out as ROW, ARRAY or MAP which columns they are for.
-fn typed_items(body: &mut SetExpr, types: &[DataType]) {
-    let typed = |expr: &mut ast::Expr, data_type: &DataType| {
-        if constructors::is_constructor(expr) {
-            *expr = ast::Expr::Cast {
-                kind: ast::CastKind::Cast,
-                expr: Box::new(expr.clone()),
-                // What is too long is no value of the column, and told when it is written.
-                data_type: types::carrier_type_of(&types::without_lengths(data_type)),
-                array: false,
-                format: None,
-            };
+///
+/// # Errors
+/// Invalid where a part is of another kind than what it is for: the cast would make something of it.
+fn typed_items(body: &mut SetExpr, columns: &[String], types: &[DataType]) -> Result<()> {
+    let typed = |expr: &mut ast::Expr, column: &str, data_type: &DataType| {
+        if !constructors::is_constructor(expr) {
+            return Ok(());
         }
+        if let Some((part, place)) = constructors::misplaced(expr, data_type) {
+            return Err(Error::invalid(format!("column {column}: {part} is no {place}")));
+        }
+        *expr = ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(expr.clone()),
+            // What is too long is no value of the column, and told when it is written.
+            data_type: types::carrier_type_of(&types::without_lengths(data_type)),
+            array: false,
+            format: None,
+        };
+        Ok(())
     };
+    let places = || columns.iter().zip(types);
     match body {
-        SetExpr::Query(inner) => typed_items(&mut inner.body, types),
+        SetExpr::Query(inner) => typed_items(&mut inner.body, columns, types),
         SetExpr::SetOperation { left, right, .. } => {
-            typed_items(left, types);
-            typed_items(right, types);
+            typed_items(left, columns, types)?;
+            typed_items(right, columns, types)
         }
-        SetExpr::Values(values) => {
-            for row in &mut values.rows {
-                row.content.iter_mut().zip(types).for_each(|(expr, data_type)| typed(expr, data_type));
-            }
-        }
+        SetExpr::Values(values) => values.rows.iter_mut().try_for_each(|row| {
+            row.content.iter_mut().zip(places()).try_for_each(|(expr, (name, data_type))| typed(expr, name, data_type))
+        }),
         SetExpr::Select(select) if select.projection.len() == types.len() => {
-            for (item, data_type) in select.projection.iter_mut().zip(types) {
-                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                    typed(expr, data_type);
-                }
-            }
+            select.projection.iter_mut().zip(places()).try_for_each(|(item, (name, data_type))| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => typed(expr, name, data_type),
+                _ => Ok(()),
+            })
         }
-        _ => {}
+        _ => Ok(()),
     }
 }
 

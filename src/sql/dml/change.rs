@@ -28,7 +28,7 @@ use crate::sql::case::table_name;
 use crate::sql::ddl::cast_exactly;
 use crate::sql::provider::LakeTable;
 use crate::sql::travel::TableState;
-use crate::sql::write::{check_conversion, whole_numbers};
+use crate::sql::write::{by_position, check_conversion, whole_numbers};
 use crate::table::Table;
 
 impl LakeSession {
@@ -130,7 +130,7 @@ impl LakeSession {
                 .map_err(|error| table.at(error))?;
         }
         if shape.has_new {
-            rows = whole_rows(rows, &table, shape.new_at())?;
+            rows = fitting_rows(rows, &table, shape.new_at())?;
         }
         change_of(rows, state, shape, full(&exact))
     }
@@ -157,8 +157,9 @@ impl LakeSession {
     }
 }
 
-/// The rows of a statement, whose new values (from column `first` on) are whole where their column takes whole numbers.
-fn whole_rows(rows: LogicalPlan, table: &Table, first: usize) -> Result<LogicalPlan> {
+/// The rows of a statement, whose new values (from column `first` on) have the names of their column's fields, and are whole where
+/// it takes whole numbers.
+fn fitting_rows(rows: LogicalPlan, table: &Table, first: usize) -> Result<LogicalPlan> {
     let mut changed = false;
     let exprs = rows.schema().iter().enumerate().map(|(at, (qualifier, field))| {
         let value = Expr::Column((qualifier, field).into());
@@ -166,7 +167,8 @@ fn whole_rows(rows: LogicalPlan, table: &Table, first: usize) -> Result<LogicalP
         let Some(column) = column else { return value };
         let to = column.to_arrow();
         let name = table.identifier().to_string();
-        match whole_numbers(value.clone(), field.data_type(), to.data_type(), &column.name, &name) {
+        let placed = by_position(value.clone(), field.data_type(), to.data_type());
+        match whole_numbers(placed, field.data_type(), to.data_type(), &column.name, &name) {
             same if same == value => value,
             looked_at => {
                 changed = true;

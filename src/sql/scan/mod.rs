@@ -331,6 +331,12 @@ fn declared_as(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
 
 /// `error` with the table's name, unless it has it already, and with what to do where a file is gone.
 fn named(error: DataFusionError, name: &str) -> DataFusionError {
+    // What a statement computes of the rows as they are read, and says of another table, is no error of this one.
+    if let DataFusionError::External(other) = &error
+        && other.downcast_ref::<Error>().is_some_and(|other| other.context().iter().any(|(key, _)| *key == "table"))
+    {
+        return error;
+    }
     let error = match is_missing_file(&error) {
         true => error.context(
             "a file of the snapshot that is read is gone; where the snapshot has expired since the query was planned, run the \

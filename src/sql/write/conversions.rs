@@ -8,6 +8,7 @@
 
 use arrow::datatypes::{DataType, FieldRef};
 
+use super::whole::{fields_of, share_names};
 use crate::error::{Error, Result};
 use crate::sql::types;
 
@@ -66,11 +67,9 @@ fn becomes(given: &DataType, to: &DataType) -> bool {
         (DataType::RunEndEncoded(_, given), to) => return becomes(given.data_type(), to),
         (DataType::Struct(given), DataType::Struct(to)) => {
             // The engine takes fields by their names where some are the same, and leaves out what it has no place for.
-            let of_name = |given: &FieldRef| to.iter().find(|to| to.name() == given.name());
-            if given.iter().any(|given| of_name(given).is_some()) {
-                return given.iter().all(|given| of_name(given).is_some_and(|to| field_becomes(given, to)));
-            }
-            return given.len() != to.len() || given.iter().zip(to).all(|(given, to)| field_becomes(given, to));
+            let all =
+                given.len() <= to.len() && (!share_names(given, to) || fields_of(given, to).count() == given.len());
+            return all && fields_of(given, to).all(|(at, to)| field_becomes(&given[at], to));
         }
         (DataType::Map(given, _), DataType::Map(to, _)) => return field_becomes(given, to),
         _ => {}
@@ -79,8 +78,9 @@ fn becomes(given: &DataType, to: &DataType) -> bool {
         return field_becomes(given, to);
     }
     match (kind(given), kind(to)) {
-        (Kind::Any, _) | (_, Kind::Any) => true,
         (Kind::Nested, Kind::Nested) => true,
+        (Kind::Any, Kind::Nested) => *given == DataType::Null,
+        (Kind::Any, _) | (_, Kind::Any) => true,
         (Kind::Nested, _) | (_, Kind::Nested) => false,
         (Kind::Text, _) | (_, Kind::Text) => true,
         // A timestamp's time of the day.
@@ -131,6 +131,7 @@ mod tests {
             (list(DataType::Int32), DataType::Utf8View),
             (DataType::Int32, list(DataType::Int32)),
             (list(DataType::Int64), list(DataType::Boolean)),
+            (DataType::Duration(TimeUnit::Millisecond), list(DataType::Int64)),
             (row(DataType::Int64), row(DataType::Date32)),
             (
                 DataType::Struct(
@@ -149,6 +150,7 @@ mod tests {
         let timestamp = DataType::Timestamp(TimeUnit::Nanosecond, None);
         for (given, to) in [
             (DataType::Null, DataType::Boolean),
+            (DataType::Null, list(DataType::Int32)),
             (DataType::Int64, DataType::Float32),
             (DataType::Decimal128(10, 2), DataType::Int32),
             (DataType::Utf8, DataType::Date32),

@@ -193,7 +193,7 @@ impl Screen {
             };
             columns.push(cast_each(values, field.data_type(), &cast, 0, &mut wrong)?);
             if self.exprs[at].whole {
-                wrong.extend((0..values.len()).filter(|row| has_fraction(values.as_ref(), *row)));
+                wrong.extend((0..values.len()).filter(|row| has_fraction(values.as_ref(), field.data_type(), *row)));
             }
             bad.extend(wrong.into_iter().map(|row| {
                 let reason = no_value(field.name(), &shown(&columns_of_table[at].data_type), values, row);

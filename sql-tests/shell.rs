@@ -49,7 +49,7 @@ pub fn trials() -> Vec<Trial> {
     if option_env!("CARGO_BIN_EXE_tidelake").is_none() {
         return Vec::new();
     }
-    let trials: [(&str, Test); 15] = [
+    let trials: [(&str, Test); 17] = [
         ("statements_run_in_order_over_c_and_f", statements_run_in_order),
         ("the_first_error_stops_with_status_1", first_error_stops),
         ("formats_print_as_they_should", formats),
@@ -63,6 +63,8 @@ pub fn trials() -> Vec<Trial> {
         ("a_missing_warehouse_is_said", missing_warehouse),
         ("the_session_zone_shows_instants", zone),
         ("the_memory_limit_holds", memory_limit),
+        ("a_file_that_is_gone_is_told_with_what_to_do", missing_file),
+        ("a_script_that_is_interrupted_leaves_nothing", interrupted),
         ("maintain_compacts_expires_and_tells_what_it_did", maintain),
         ("maintain_again_and_again_ends_for_a_wrong_name_only", maintain_every),
     ];
@@ -246,6 +248,79 @@ fn memory_limit(folder: &Path) -> Result<(), Failed> {
     let ran = tidelake(folder, &["-q", "--memory-limit", "1m", "-c", sql], "")?;
     same("status", ran.status, Some(1))?;
     has(&ran.err, "memory")
+}
+
+fn missing_file(folder: &Path) -> Result<(), Failed> {
+    let ran = tidelake(folder, &["-q", "-c", "CREATE TABLE t (id INT); INSERT INTO t VALUES (1)"], "")?;
+    same("status", ran.status, Some(0))?;
+    let bucket = folder.join("warehouse/default.db/t/bucket-0");
+    for entry in std::fs::read_dir(&bucket)? {
+        std::fs::remove_file(entry?.path())?;
+    }
+    let ran = tidelake(folder, &["-q", "-c", "SELECT * FROM t"], "")?;
+    same("status", ran.status, Some(1))?;
+    has(&ran.err, "where the snapshot has expired since the query was planned, run the query again")
+}
+
+/// Ends the shell by a signal as soon as it has begun to write a file, and gives its exit status and errors.
+#[cfg(unix)]
+fn ended_by(signal: &str, folder: &Path, sql: &str) -> Result<(Option<i32>, String), Failed> {
+    let program = option_env!("CARGO_BIN_EXE_tidelake").ok_or("the shell is not built: use the feature cli")?;
+    let child = Command::new(program)
+        .args(["-q", "-c", sql])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let begun = std::time::Instant::now();
+    while data_files(folder)?.is_empty() {
+        if begun.elapsed().as_secs() > 60 {
+            return Err("no file was begun".into());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let told = Command::new("kill").args([signal, &child.id().to_string()]).status()?;
+    same("kill", told.success(), true)?;
+    let output = child.wait_with_output()?;
+    Ok((output.status.code(), String::from_utf8(output.stderr)?))
+}
+
+/// The names of all data files below a folder, also of those that are not finished.
+#[cfg(unix)]
+fn data_files(folder: &Path) -> Result<Vec<String>, Failed> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(found) };
+    for entry in entries {
+        let Ok(entry) = entry else { continue };
+        if entry.path().is_dir() {
+            found.append(&mut data_files(&entry.path())?);
+        } else if entry.file_name().to_string_lossy().starts_with("data-") {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(found)
+}
+
+fn interrupted(folder: &Path) -> Result<(), Failed> {
+    #[cfg(unix)]
+    {
+        let rows = "SELECT value AS id, md5(CAST(value AS STRING)) AS v FROM generate_series(1, 50000000)";
+        let options = "WITH ('target-file-size' = '1 mb')";
+        let (status, err) = ended_by("-INT", folder, &format!("CREATE TABLE made {options} AS {rows}"))?;
+        same("status", status, Some(130))?;
+        has(&err, "interrupted")?;
+        let ran = tidelake(folder, &["-q", "--format", "csv", "-c", "SHOW TABLES"], "")?;
+        same("tables", ran.out.contains("made"), false)?;
+        same("files of a table that was not made", data_files(folder)?.len(), 0)?;
+        let ran = tidelake(folder, &["-q", "-c", &format!("CREATE TABLE t (id BIGINT, v STRING) {options}")], "")?;
+        same("status", ran.status, Some(0))?;
+        let (status, _) = ended_by("-TERM", folder, &format!("INSERT INTO t {rows}"))?;
+        same("status", status, Some(130))?;
+        same("files of rows that were not committed", data_files(folder)?.len(), 0)?;
+    }
+    let _ = folder;
+    Ok(())
 }
 
 fn maintain(folder: &Path) -> Result<(), Failed> {

@@ -28,7 +28,7 @@ impl TableCommit {
         }
         Box::pin(self.check_strict(plan, base)).await?;
         self.check_read(draft, plan, base).await?;
-        if let (Some(known), Source::Fixed(_)) = (self.known_keys, &draft.source)
+        if let Some(known) = self.known_keys
             && plan.kind != CommitKind::Compact
         {
             self.check_known_keys(known, plan, base).await?;

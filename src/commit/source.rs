@@ -92,7 +92,7 @@ impl TableCommit {
     /// The removal of all files and index files of `scope`.
     async fn removal(&self, scope: &Scope, base: &Base) -> Result<Changes> {
         // What was postponed has no place in the table yet, unless that is how the table is.
-        let postponed = self.table.settings().bucket == POSTPONE;
+        let postponed = self.table.settings().bucket == POSTPONE && !self.spares_postponed;
         let live = base.live(&self.table, scope).await?;
         let removed = live.into_iter().filter(|file| postponed || file.bucket() >= 0);
         let entries = removed.map(|file| Change::Known { deleted: true, file }).collect();

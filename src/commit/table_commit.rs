@@ -40,6 +40,10 @@ pub struct TableCommit {
     pub(super) read_snapshot: Option<i64>,
     /// The snapshot whose keys the rows were given their places by.
     pub(super) known_keys: Option<i64>,
+    /// The identifier of what removes rows without writing any.
+    identifier: Option<i64>,
+    /// Whether an overwrite leaves the rows that were postponed.
+    pub(super) spares_postponed: bool,
     /// Whether what is committed changes rows as they were in the snapshot that was read.
     pub(super) changes_rows: bool,
     /// Whether rows are added because the snapshot that was read did not have them.
@@ -78,6 +82,8 @@ impl TableCommit {
             check_conflicts: false,
             read_snapshot: None,
             known_keys: None,
+            identifier: None,
+            spares_postponed: false,
             changes_rows: false,
             adds_absent: false,
             operation: None,
@@ -136,6 +142,21 @@ impl TableCommit {
     #[must_use]
     pub fn known_keys(mut self, snapshot: Option<i64>) -> Self {
         self.known_keys = snapshot;
+        self
+    }
+
+    /// Lets an overwrite leave what waits in the postpone bucket (`spec/data.md 3.7`).
+    #[must_use]
+    pub(crate) fn sparing_postponed(mut self) -> Self {
+        self.spares_postponed = true;
+        self
+    }
+
+    /// The identifier under which [`Self::truncate`] and [`Self::drop_partitions`] commit, which change nothing where the user
+    /// has committed it or a greater one already.
+    #[must_use]
+    pub fn identified(mut self, identifier: Option<i64>) -> Self {
+        self.identifier = identifier;
         self
     }
 
@@ -286,7 +307,14 @@ impl TableCommit {
     }
 
     async fn remove(&self, scope: Scope) -> Result<CommitOutcome> {
-        let nothing = Committable { operation: self.operation, ..Committable::batch(Vec::new()) };
+        let nothing = match self.identifier {
+            Some(identifier) if self.is_committed(identifier).await? => {
+                return Ok(CommitOutcome { replayed: true, ..CommitOutcome::default() });
+            }
+            Some(identifier) => Committable::new(identifier, Vec::new()),
+            None => Committable::batch(Vec::new()),
+        };
+        let nothing = Committable { operation: self.operation, ..nothing };
         let source = Source::Replace { scope, changes: Changes::default() };
         Box::pin(self.run(&draft(&nothing, CommitKind::Overwrite, source, true, true))).await
     }

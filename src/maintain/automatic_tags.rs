@@ -80,6 +80,7 @@ pub async fn create_due_tags(table: &Table, now: DateTime<Utc>, clock: &WallCloc
             let Some(period) = rules.due(clock(zone.as_deref(), instant)?, due) else { continue };
             let name = rules.periods.name(period);
             if table.tags().create(&tag_of(table, &name, &snapshot, now, clock)?).await? {
+                super::tags::mark_created(table, &name).await?;
                 made.push(name);
             }
             due = Some(rules.periods.next(period));

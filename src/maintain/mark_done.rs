@@ -2,10 +2,12 @@
 //!
 //! May import: `error`, `options`, `spec`, `store`, `table`.
 
+use object_store::path::Path;
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::partition::partition_path;
+use crate::store::TableFiles;
 use crate::table::Table;
 
 /// Marks partitions, given as serialized rows, by the actions of option `partition.mark-done-action`, at `now`, epoch
@@ -28,20 +30,24 @@ pub async fn mark_partitions_done(table: &Table, partitions: &[Vec<u8>], now: i6
             }
         }
         for partition in partitions {
-            write_success_file(table, partition, now).await?;
+            write_success_file(table.files(), &success_path(table, partition)?, now).await?;
         }
         Ok(())
     };
     marked.await.map_err(|error: Error| table.at(error))
 }
 
-async fn write_success_file(table: &Table, partition: &[u8], now: i64) -> Result<()> {
-    let (files, options) = (table.files(), table.settings());
+fn success_path(table: &Table, partition: &[u8]) -> Result<Path> {
+    let options = table.settings();
     let fields = table.schema().partition_fields();
     let folder = partition_path(partition, &fields, options.partition_legacy_name, &options.partition_default_name)?;
     // Other engines look here whatever `data-file.path-directory` says.
-    let path = files.root().child(folder.trim_end_matches('/'))?.prefix().clone().join("_SUCCESS");
-    let created = match files.read(&path).await {
+    Ok(table.files().root().child(folder.trim_end_matches('/'))?.prefix().clone().join("_SUCCESS"))
+}
+
+/// Writes a file that says when something was done first and last (epoch milliseconds).
+pub(super) async fn write_success_file(files: &TableFiles, path: &Path, now: i64) -> Result<()> {
+    let created = match files.read(path).await {
         Ok(bytes) => serde_json::from_slice::<Value>(&bytes)
             .ok()
             .and_then(|document| document.get("creationTime")?.as_i64())
@@ -50,5 +56,5 @@ async fn write_success_file(table: &Table, partition: &[u8], now: i64) -> Result
         Err(error) => return Err(error),
     };
     let document = json!({ "creationTime": created, "modificationTime": now });
-    files.overwrite(&path, document.to_string().into_bytes()).await
+    files.overwrite(path, document.to_string().into_bytes()).await
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 
+use super::mark_done::write_success_file;
 use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Snapshot;
 use crate::store::Tag;
@@ -22,6 +23,9 @@ pub enum TagTarget {
     /// The first one whose watermark is this or later.
     SinceWatermark(i64),
 }
+
+/// The folder, beside the tags, of the files that say which of them are there (`spec/metadata.md 1`).
+const SUCCESS_DIR: &str = "tag-success-file";
 
 /// How long a tag is kept, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +52,22 @@ pub async fn create_tag(table: &Table, name: &str, target: TagTarget, retention:
                 format!("tag {name} exists already; replace_tag replaces it"),
             ));
         }
+        mark_created(table, name).await?;
         Ok(snapshot)
     };
     made.await.map_err(|error| table.at(error))
+}
+
+/// Leaves a file that says that tag `name` is there, where `tag.create-success-file` asks for it.
+///
+/// # Errors
+/// Io when the store failed.
+pub(super) async fn mark_created(table: &Table, name: &str) -> Result<()> {
+    if !table.settings().value::<bool>("tag.create-success-file")?.unwrap_or(false) {
+        return Ok(());
+    }
+    let path = table.files().tag_dir().join(SUCCESS_DIR).join(format!("{name}_SUCCESS"));
+    write_success_file(table.files(), &path, Utc::now().timestamp_millis()).await
 }
 
 /// Lets tag `name` keep another snapshot, or keep it for another time, and says which one.

@@ -4,7 +4,9 @@
 
 use std::future::Future;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -39,8 +41,37 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     if let Ok(runtime) = runtime() {
-        runtime.spawn(work);
+        UNDER_WAY.fetch_add(1, Ordering::SeqCst);
+        runtime.spawn(async move {
+            let _done = Done;
+            work.await;
+        });
     }
+}
+
+/// Work without anyone who waits for it, so far.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+struct Done;
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits until what statements left to clean that were given up is gone, or `patience` ends. A process that ends before leaves
+/// it to orphan cleaning.
+///
+/// Files are removed by tasks of the runtime that this is called in: it has to be one in which nothing else goes on.
+pub async fn cleaned_up(patience: Duration) {
+    let tasks = tokio::runtime::Handle::current().metrics();
+    let waiting = async {
+        while UNDER_WAY.load(Ordering::SeqCst) > 0 || tasks.num_alive_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let _ = tokio::time::timeout(patience, waiting).await;
 }
 
 fn runtime() -> &'static std::io::Result<Runtime> {

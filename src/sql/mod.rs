@@ -16,6 +16,7 @@ mod case;
 mod catalog_provider;
 mod catalogs;
 mod changes;
+mod clocks;
 mod coercion;
 mod constructors;
 mod ddl;
@@ -50,6 +51,7 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
+pub use bridge::cleaned_up;
 pub use catalog_provider::{LakeCatalog, LakeSchema};
 pub use changes::LakeChanges;
 pub use dml::{MergeBuilder, Rows, When, merge};

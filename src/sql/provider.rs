@@ -20,6 +20,7 @@ use super::changes::{ChangesAsked, changed_rows, without_retracts};
 use super::dml::{allowed, truncation};
 use super::scan::unit::SystemColumns;
 use super::scan::{Asked, lake_scan};
+use super::settings::PaimonSettings;
 use super::travel::{TableState, zone_of};
 use super::write::{Evolution, Insert};
 use super::zone;
@@ -27,8 +28,8 @@ use crate::catalog::Catalog;
 use crate::error::Error;
 use crate::options::{Level0, TableOptions};
 use crate::plan::{Levels, ScanRequest, plan_scan};
-use crate::spec::Snapshot;
 use crate::spec::types::{arrow_schema, row_id_fields};
+use crate::spec::{DataField, Snapshot};
 use crate::table::{Changes, ReadFrom, Table, create_statement};
 use crate::write::default_value;
 
@@ -77,7 +78,7 @@ impl LakeTable {
 
     pub(crate) fn with_state(state: TableState) -> Self {
         let table = &state.table;
-        let schema = arrow_schema(&table.schema().fields);
+        let schema = read_schema(table, &table.schema().fields);
         let keys: Option<Vec<usize>> =
             table.schema().primary_keys.iter().map(|key| table.schema().index_of(key)).collect();
         let constraints = match keys {
@@ -137,7 +138,8 @@ impl LakeTable {
             return Err(self.table().at(Error::invalid("the table has no row ids; row-tracking.enabled is not set")));
         }
         let fields = self.table().schema().fields.iter().chain(&row_id_fields()).cloned().collect::<Vec<_>>();
-        Ok(Self { schema: arrow_schema(&fields), row_ids: true, ..self })
+        let schema = read_schema(self.table(), &fields);
+        Ok(Self { schema, row_ids: true, ..self })
     }
 
     /// The rows as a statement reads them that changes them: as they are now, and those of an append table with the file and
@@ -166,7 +168,8 @@ impl LakeTable {
             ))));
         }
         let fields = table.schema().fields.iter().chain(&places).cloned().collect::<Vec<_>>();
-        Ok(Self { schema: arrow_schema(&fields), places: true, ..self })
+        let schema = read_schema(self.table(), &fields);
+        Ok(Self { schema, places: true, ..self })
     }
 
     /// The table as what a statement changes.
@@ -434,10 +437,10 @@ impl TableProvider for LakeTable {
         if self.row_ids || self.read_optimized || self.places {
             return refused("a system table");
         }
-        let options = self.state.options(state)?;
-        let partition = &self.static_partition;
+        let table = &self.state.written(state)?;
+        let (partition, options) = (&self.static_partition, table.settings());
         let (catalog, evolution) = (self.catalog.as_ref(), self.evolution.as_ref());
-        let insert = Insert { table: self.table(), options: &options, partition, op, catalog, evolution };
+        let insert = Insert { table, options, partition, op, catalog, evolution };
         Ok(insert.plan(state, input)?)
     }
 
@@ -449,8 +452,9 @@ impl TableProvider for LakeTable {
         Err(self.needs_rule("UPDATE").into())
     }
 
-    async fn truncate(&self, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(truncation(self.changed_state("TRUNCATE")?.table))
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        let replay = PaimonSettings::replay(state.config_options())?;
+        Ok(truncation(self.changed_state("TRUNCATE")?.table, replay))
     }
 
     async fn merge_into(
@@ -474,6 +478,20 @@ fn defaults(table: &Table) -> HashMap<String, Expr> {
             Some((field.name.clone(), lit(ScalarValue::try_from_array(&value, 0).ok()?)))
         })
         .collect()
+}
+
+/// The columns as they are read. One that is NOT NULL now may have had NULLs before it was altered, and rows of then be there
+/// still; those of the key had none ever.
+fn read_schema(table: &Table, fields: &[DataField]) -> SchemaRef {
+    let schema = table.schema();
+    if schema.id == 0 {
+        return arrow_schema(fields);
+    }
+    let read = fields.iter().map(|field| {
+        let arrow = field.to_arrow();
+        if schema.primary_keys.contains(&field.name) { arrow } else { arrow.with_nullable(true) }
+    });
+    Arc::new(Schema::new(read.collect::<Vec<_>>()))
 }
 
 /// Whether a read gives each primary key once: not where rows may move between partitions unseen (a key without the

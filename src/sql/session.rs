@@ -21,6 +21,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::catalog_provider::LakeCatalog;
 use super::catalogs::Use;
+use super::clocks::SessionClocks;
 use super::coercion::ExactBesideFloat;
 use super::ddl::{DEFAULT_DATABASE, Views};
 use super::dml::LakeDmlRule;
@@ -56,7 +57,8 @@ pub async fn register(context: &SessionContext, name: &str, options: &BTreeMap<S
         Warnings::install(state.config_mut());
         state.table_factories_mut().insert(FACTORY.to_owned(), Arc::new(LakeTableFactory::default()));
         // Of several catalogs the first one brings them.
-        let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(LakeDmlRule), Arc::new(LakeConstants)];
+        let rules: [Arc<dyn AnalyzerRule + Send + Sync>; 2] =
+            [Arc::new(LakeDmlRule), Arc::new(LakeConstants::default())];
         for rule in rules {
             if !state.analyzer().rules.iter().any(|known| known.name() == rule.name()) {
                 state.add_analyzer_rule(rule);
@@ -225,7 +227,8 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(ExactBesideFloat));
     rules.push(Arc::new(LakeDmlRule));
-    rules.push(Arc::new(LakeConstants));
+    rules.push(Arc::new(LakeConstants::with_clocks()));
+    rules.push(Arc::new(SessionClocks));
     rules
 }
 

@@ -1,15 +1,18 @@
 //! `SET paimon.*`: options that hold for every table a session reads, and under which name and number its writes are
-//! committed. Imports `commit`, `error` and `options`.
+//! committed. Imports `commit`, `error`, `options`
+//! and `table`.
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 
-use crate::commit::BATCH_IDENTIFIER;
+use crate::commit::{BATCH_IDENTIFIER, TableCommit};
 use crate::error::Error;
+use crate::table::Table;
 
 /// What `SET paimon.commit.user` sets.
 const COMMIT_USER: &str = "commit.user";
@@ -29,14 +32,37 @@ pub struct PaimonSettings {
 
 /// Under which name and number a statement is committed, so that it can be repeated.
 ///
-/// The numbers of a user ascend: where this user has committed this number or a greater one to a table, an INSERT into that
-/// table changes nothing and answers 0 rows. Another INSERT into the same table needs the next number.
+/// The numbers of a user ascend: where this user has committed this number or a greater one to a table, a statement that
+/// changes rows of that table (INSERT, DELETE, UPDATE, MERGE, TRUNCATE, DROP PARTITION) changes nothing and answers 0 rows.
+/// Another statement for the same table needs the next number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replay {
     /// The commit user.
     pub user: String,
     /// The commit identifier.
     pub identifier: i64,
+}
+
+impl Replay {
+    /// The commit path of a statement for `table` and its identifier: those of `replay`, or of a user of its own.
+    ///
+    /// # Errors
+    /// As [`TableCommit::new`].
+    pub(crate) fn commit(replay: Option<Self>, table: &Arc<Table>) -> crate::error::Result<(TableCommit, Option<i64>)> {
+        let (user, identifier) = Self::user(replay, table)?;
+        Ok((TableCommit::new(Arc::clone(table), user)?.identified(identifier), identifier))
+    }
+
+    /// Who commits a statement, and its identifier.
+    ///
+    /// # Errors
+    /// As [`TableCommit::new_user`].
+    pub(crate) fn user(replay: Option<Self>, table: &Arc<Table>) -> crate::error::Result<(String, Option<i64>)> {
+        match replay {
+            Some(replay) => Ok((replay.user, Some(replay.identifier))),
+            None => Ok((TableCommit::new_user(table)?, None)),
+        }
+    }
 }
 
 impl PaimonSettings {

@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Reset(String),
 }
 
-/// `[NOT] LIKE 'pattern'` of SHOW. `%` is any text and `_` any character.
+/// `[NOT] LIKE 'pattern'` of SHOW. `%` is any text, as Spark's `*` is, and `_` any character; `|` divides several patterns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub negated: bool,
@@ -67,7 +67,7 @@ pub(crate) struct Like {
 impl Like {
     /// Whether a name is one of those asked for.
     pub(crate) fn fits(&self, name: &str) -> bool {
-        matches_like(name, &self.pattern) != self.negated
+        self.pattern.split('|').any(|pattern| matches_like(name, pattern)) != self.negated
     }
 }
 
@@ -78,7 +78,7 @@ fn matches_like(text: &str, pattern: &str) -> bool {
     let mut k = 0;
     while i < text.len() {
         match pattern.get(k) {
-            Some('%') => {
+            Some('%' | '*') => {
                 star = Some((k, i));
                 k += 1;
             }
@@ -97,7 +97,7 @@ fn matches_like(text: &str, pattern: &str) -> bool {
             },
         }
     }
-    pattern[k..].iter().all(|c| *c == '%')
+    pattern[k..].iter().all(|c| matches!(c, '%' | '*'))
 }
 
 /// A statement, read.

@@ -3,6 +3,7 @@
 //!
 //! Imports `error`, `options`, `spec`, `table`, and the session's settings and zone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::catalog::Session;
@@ -32,9 +33,28 @@ impl TableState {
     /// # Errors
     /// Invalid for options that exclude each other or that the table can't take.
     pub(crate) fn options(&self, state: &dyn Session) -> Result<TableOptions> {
+        let Some(dynamic) = self.dynamic(state) else { return Ok(self.table.settings().clone()) };
+        let named = |error| self.table.at(error);
+        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
+        TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)
+    }
+
+    /// The table as what the session writes to: with these options, also for what is done to it after that.
+    ///
+    /// # Errors
+    /// As [`Self::options`].
+    pub(crate) fn written(&self, state: &dyn Session) -> Result<Arc<Table>> {
+        match self.dynamic(state) {
+            Some(dynamic) => self.table.with_dynamic_options(dynamic),
+            None => Ok(Arc::clone(&self.table)),
+        }
+    }
+
+    /// The options of the session and of the statement, where the session has some.
+    fn dynamic(&self, state: &dyn Session) -> Option<BTreeMap<String, String>> {
         let settings = PaimonSettings::of(state.config_options());
         if settings.is_empty() {
-            return Ok(self.table.settings().clone());
+            return None;
         }
         // A hint wins over the session, and one that chooses a state over all that the session chooses.
         let mut dynamic = settings;
@@ -43,9 +63,7 @@ impl TableState {
             dynamic.retain(|key, _| !chooses_state(key));
         }
         dynamic.extend(hint.clone());
-        let named = |error| self.table.at(error);
-        check_dynamic(&self.table.stored_options(), &dynamic).map_err(named)?;
-        TableOptions::new(&self.table.schema().options, &dynamic).map_err(named)
+        Some(dynamic)
     }
 
     /// Where the read starts, as `options` ask for it. The columns stay those of the table's schema

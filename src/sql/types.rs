@@ -48,6 +48,24 @@ pub(crate) fn carrier_type_of(data_type: &DataType) -> SqlType {
     SqlType::Custom(name, Vec::new())
 }
 
+/// The type without lengths of text and bytes: values that are cast to it are not cut.
+pub(crate) fn without_lengths(data_type: &DataType) -> DataType {
+    let inner = |inner: &DataType| Box::new(without_lengths(inner));
+    let kind = match &data_type.kind {
+        TypeKind::Char(_) | TypeKind::VarChar(_) => TypeKind::VarChar(MAX_LENGTH),
+        TypeKind::Binary(_) | TypeKind::VarBinary(_) => TypeKind::VarBinary(MAX_LENGTH),
+        TypeKind::Array(element) => TypeKind::Array(inner(element)),
+        TypeKind::Multiset(element) => TypeKind::Multiset(inner(element)),
+        TypeKind::Map(key, value) => TypeKind::Map(inner(key), inner(value)),
+        TypeKind::Row(fields) => {
+            let field = |field: &DataField| DataField { data_type: without_lengths(&field.data_type), ..field.clone() };
+            TypeKind::Row(fields.iter().map(field).collect())
+        }
+        other => other.clone(),
+    };
+    DataType { kind, nullable: data_type.nullable }
+}
+
 /// The type that `sql_type` carries, if it is a carrier.
 pub(crate) fn carried(sql_type: &SqlType) -> Option<DataType> {
     let SqlType::Custom(name, _) = sql_type else { return None };
@@ -236,10 +254,11 @@ impl TypeTokens<'_> {
             "STRING" => TypeKind::VarChar(MAX_LENGTH),
             "BYTES" => TypeKind::VarBinary(MAX_LENGTH),
             // Without a length Flink means one character. Nobody who writes CAST(x AS VARCHAR) does.
+            "CHARACTER" if self.word("VARYING") => TypeKind::VarChar(self.length()?),
             "VARCHAR" | "CHAR" if *self.peek() != Token::LParen => TypeKind::VarChar(MAX_LENGTH),
             "VARBINARY" | "BINARY" if *self.peek() != Token::LParen => TypeKind::VarBinary(MAX_LENGTH),
             "VARCHAR" => TypeKind::VarChar(self.length()?),
-            "CHAR" => TypeKind::Char(self.length()?),
+            "CHAR" | "CHARACTER" => TypeKind::Char(self.length()?),
             "VARBINARY" => TypeKind::VarBinary(self.length()?),
             "BINARY" => TypeKind::Binary(self.length()?),
             "DATE" => TypeKind::Date,
@@ -274,11 +293,30 @@ impl TypeTokens<'_> {
             }
             _ => return Err(Error::invalid(format!("'{name}' is not a data type of a table"))),
         };
+        let mut data_type = self.with_nullability(kind);
+        // Flink's other way to write them: `INT ARRAY`, `STRING NOT NULL MULTISET`.
+        for depth in depth + 1.. {
+            let of: fn(Box<DataType>) -> TypeKind = match self.peek() {
+                word if tokens::is_word(word, "ARRAY") => TypeKind::Array,
+                word if tokens::is_word(word, "MULTISET") => TypeKind::Multiset,
+                _ => break,
+            };
+            if depth > MAX_DEPTH {
+                return Err(Error::invalid(format!("a data type is nested more than {MAX_DEPTH} levels deep")));
+            }
+            self.at += 1;
+            data_type = self.with_nullability(of(Box::new(data_type)));
+        }
+        Ok(data_type)
+    }
+
+    /// A type with the NULL or NOT NULL that follows.
+    fn with_nullability(&mut self, kind: TypeKind) -> DataType {
         let nullable = !(tokens::is_word(self.peek(), "NOT") && self.not_null());
         if nullable {
             self.word("NULL");
         }
-        Ok(DataType { kind, nullable })
+        DataType { kind, nullable }
     }
 
     fn not_null(&mut self) -> bool {
@@ -402,6 +440,10 @@ mod tests {
             ("TIME(3) WITHOUT TIME ZONE", "TIME(3)"),
             ("DECIMAL", "DECIMAL(10, 0)"),
             ("MULTISET<STRING>", "MULTISET<STRING>"),
+            ("CHARACTER VARYING(5)", "VARCHAR(5)"),
+            ("CHARACTER(5)", "CHAR(5)"),
+            ("INT ARRAY", "ARRAY<INT>"),
+            ("STRING NOT NULL MULTISET ARRAY NOT NULL", "ARRAY<MULTISET<STRING NOT NULL>> NOT NULL"),
         ] {
             assert_eq!(parsed(text).unwrap(), expected, "{text}");
         }

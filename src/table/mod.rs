@@ -119,6 +119,15 @@ impl Table {
         Self::with_parts(self.identifier.clone(), files, caches, schema, self.dynamic.clone())
     }
 
+    /// The same table with these options laid over the schema's, in place of those that were.
+    ///
+    /// # Errors
+    /// Invalid for options that can't be dynamic or exclude each other.
+    pub(crate) fn with_dynamic_options(&self, dynamic: BTreeMap<String, String>) -> Result<Arc<Self>> {
+        let (files, caches) = (Arc::clone(&self.files), Arc::clone(&self.caches));
+        Self::with_parts(self.identifier.clone(), files, caches, Arc::clone(&self.schema), dynamic)
+    }
+
     /// The name.
     pub fn identifier(&self) -> &Identifier {
         &self.identifier

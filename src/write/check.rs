@@ -3,7 +3,7 @@
 //!
 //! The engine has cast the columns to the table's arrow types before; an arrow type does not tell lengths and precisions.
 //!
-//! May import: `error`, `options`, `spec`.
+//! May import: `error`, `options`, `spec`, `nested_lengths`.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::array_value_to_string;
 
+use super::nested_lengths::{TooLong, has_lengths_inside, too_long};
 use crate::error::{Error, Result};
 use crate::spec::types::arrow_schema;
 use crate::spec::{DataField, TableSchema, TypeKind};
@@ -131,6 +132,17 @@ impl ColumnCheck {
 
     /// Refuses text and bytes that are longer than their column.
     fn check_length(&self, column: &ArrayRef, at: usize, bad: &mut Vec<BadRow>) {
+        if has_lengths_inside(&self.field.data_type) && too_long(column, &self.field.data_type).is_some() {
+            for row in 0..column.len() {
+                if let Some(TooLong { value, length, data_type }) =
+                    too_long(&column.slice(row, 1), &self.field.data_type)
+                {
+                    let name = &self.field.name;
+                    let reason = format!("column {name}: '{value}' inside has {length}, more than {data_type} holds");
+                    bad.push(BadRow { row, column: at, reason });
+                }
+            }
+        }
         let (most, text) = match &self.field.data_type.kind {
             TypeKind::Char(length) | TypeKind::VarChar(length) => (*length as usize, true),
             TypeKind::Binary(length) | TypeKind::VarBinary(length) => (*length as usize, false),

@@ -30,7 +30,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
-use super::compact_texts::merged_in_little_memory;
+use super::compact_texts::in_little_memory;
 use super::exec::sorted_into_one;
 use super::merge::key_text;
 use super::prepare::{Partitions, is_retract, select};
@@ -151,8 +151,10 @@ impl ExecutionPlan for LakeKeyLocationExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
         let schema = Arc::clone(self.target.rows());
-        let rows = merged_in_little_memory(&self.rows, &context).execute(partition, Arc::clone(&context))?;
-        let keys = merged_in_little_memory(&self.keys, &context).execute(partition, context)?;
+        let (rows, of_rows) = in_little_memory(&self.rows, Arc::clone(&context), 2);
+        let rows = rows.execute(partition, of_rows)?;
+        let (keys, of_keys) = in_little_memory(&self.keys, context, 2);
+        let keys = keys.execute(partition, of_keys)?;
         let locator = Locator::new(run, keys)?;
         let located = futures::stream::try_unfold((locator, rows), |(mut locator, mut rows)| async move {
             while let Some(batch) = rows.try_next().await? {

@@ -31,7 +31,7 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::CommitMessage;
 use super::bucket::{AppendBucket, KeyBucket};
-use super::compact_texts::merged_in_little_memory;
+use super::compact_texts::in_little_memory;
 use super::cross_partition::{LakeKeyLocationExec, key_location_schema};
 use super::merge::KeyRows;
 use super::mode::BucketMode;
@@ -220,7 +220,7 @@ impl ExecutionPlan for LakeWriteExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> EngineResult<SendableRecordBatchStream> {
         let run = self.slot.current()?;
         // Rows are read, sorted and merged in a task of their own, so that this one has nothing to do but write them.
-        let input = merged_in_little_memory(&self.input, &context);
+        let (input, context) = in_little_memory(&self.input, context, 1);
         let input = spawn_buffered(input.execute(partition, context)?, BATCHES_AHEAD);
         let sorted = self.target.is_sorted();
         let messages = futures::stream::once(async move {

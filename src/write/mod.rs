@@ -28,6 +28,7 @@ mod merge;
 mod merge_tests;
 mod message;
 mod mode;
+mod nested_lengths;
 mod node;
 mod own_files;
 mod prepare;
@@ -35,6 +36,7 @@ mod rolling;
 #[cfg(test)]
 mod rolling_tests;
 mod row_changes;
+mod sort_shares;
 mod target;
 
 pub use check::{BadRow, RowCheck};

@@ -108,7 +108,25 @@ impl WriteTarget {
     /// # Errors
     /// As [`Self::try_new`].
     pub(crate) fn of_postponed(table: Arc<Table>, buckets: i32, user: &str) -> Result<Arc<Self>> {
-        let target = Arc::into_inner(Self::try_new(table, false, true, user)?)
+        Self::with_buckets(table, buckets, (false, true), user)
+    }
+
+    /// A table of postponed buckets as a target of rows that have theirs and get others: they take the place of what lies in
+    /// their partitions.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn of_rescaled(table: Arc<Table>, buckets: i32, user: &str) -> Result<Arc<Self>> {
+        Self::with_buckets(table, buckets, (true, false), user)
+    }
+
+    fn with_buckets(
+        table: Arc<Table>,
+        buckets: i32,
+        (replaces, with_kinds): (bool, bool),
+        user: &str,
+    ) -> Result<Arc<Self>> {
+        let target = Arc::into_inner(Self::try_new(table, replaces, with_kinds, user)?)
             .ok_or_else(|| Error::internal("a new target is shared"))?;
         let function = target.table.settings().bucket_function;
         Ok(Arc::new(Self { mode: BucketMode::Fixed { buckets, function }, ..target }))
@@ -390,8 +408,12 @@ impl WriteRun {
 
     /// The id of the snapshot by which new keys got their buckets, 0 where there was none; `None` when they need no look.
     pub(crate) fn keys_read_at(&self) -> Option<i64> {
-        let looks = matches!(self.target.mode, BucketMode::Dynamic | BucketMode::CrossPartition);
-        let state = self.state.get().filter(|_| looks && !self.target.replaces)?;
+        // Where rows replace others, keys of partitions that stay matter only.
+        let looks = match self.target.mode {
+            BucketMode::Dynamic => !self.target.replaces,
+            mode => mode == BucketMode::CrossPartition,
+        };
+        let state = self.state.get().filter(|_| looks)?;
         Some(state.snapshot.as_ref().map_or(0, |snapshot| snapshot.id))
     }
 

@@ -78,6 +78,14 @@ impl TableWriter {
         Self::create(table, user, context, true, false)
     }
 
+    /// A writer of rows of a table of postponed buckets that have theirs, and get `buckets` of them in each partition.
+    ///
+    /// # Errors
+    /// As [`Self::try_new`].
+    pub(crate) fn for_rescale(table: &Arc<Table>, buckets: i32, user: &str, context: Arc<TaskContext>) -> Result<Self> {
+        Self::of(WriteTarget::of_rescaled(Arc::clone(table), buckets, user)?, context)
+    }
+
     fn create(
         table: &Arc<Table>,
         user: &str,
@@ -85,7 +93,11 @@ impl TableWriter {
         replaces: bool,
         with_kinds: bool,
     ) -> Result<Self> {
-        let target = WriteTarget::try_new(Arc::clone(table), replaces, with_kinds, user)?;
+        Self::of(WriteTarget::try_new(Arc::clone(table), replaces, with_kinds, user)?, context)
+    }
+
+    fn of(target: Arc<WriteTarget>, context: Arc<TaskContext>) -> Result<Self> {
+        let (table, replaces, with_kinds) = (target.table(), target.replaces(), target.with_kinds());
         if target.mode() == BucketMode::CrossPartition && !replaces {
             return Err(table.at(Error::unsupported(
                 "a table whose keys move between partitions is written by INSERT, which looks up where keys lie",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use clap::{ArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, Parser, Subcommand, ValueEnum};
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 use tidelake::{Error, Result};
@@ -62,9 +62,20 @@ pub(crate) struct Args {
     #[arg(short, long, global = true, value_name = "SIZE", value_parser = size)]
     pub memory_limit: Option<usize>,
 
+    /// How operators share that memory: in equal parts by those that can spill to disk, or first come, first served
+    #[arg(long, global = true, value_enum, value_name = "TYPE", default_value_t = MemoryPoolType::Fair)]
+    pub mem_pool_type: MemoryPoolType,
+
     /// Take queries only
     #[arg(long)]
     pub read_only: bool,
+}
+
+/// Who gets memory when there is a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MemoryPoolType {
+    Fair,
+    Greedy,
 }
 
 /// What the shell does instead of running statements.

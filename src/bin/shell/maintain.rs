@@ -52,10 +52,7 @@ pub(crate) async fn run(session: &LakeSession, maintain: &Maintain, quiet: bool)
             // A store that is away for a moment is there again next time, and so may be a table that is made anew.
             Err(error) => eprintln!("Error: {}", super::run::message(&error)),
         }
-        tokio::select! {
-            () = tokio::time::sleep(every) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(true),
-        }
+        tokio::time::sleep(every).await;
     }
 }
 

@@ -18,15 +18,17 @@ mod run;
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 use datafusion::common::config::ConfigOptions;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::SessionConfig;
 use tidelake::{Error, LakeSession, Result};
+use tokio::runtime::Runtime;
 
-use self::args::{Args, Script, Task};
+use self::args::{Args, MemoryPoolType, Script, Task};
 use self::output::Output;
 use self::run::Shell;
 
@@ -52,8 +54,12 @@ pub(crate) fn main() -> ExitCode {
     // A statement that was ended may still compute; nobody waits for it.
     runtime.shutdown_background();
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(Ended::Well) => ExitCode::SUCCESS,
+        Ok(Ended::Badly) => ExitCode::FAILURE,
+        Ok(Ended::Interrupted) => {
+            eprintln!("Error: interrupted");
+            ExitCode::from(INTERRUPTED)
+        }
         Err(error) => {
             eprintln!("Error: {}", run::message(&error));
             ExitCode::FAILURE
@@ -61,19 +67,66 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Whether all went well, where that is no error.
-fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -> Result<bool> {
+/// How the shell ended, where that is no error.
+enum Ended {
+    Well,
+    Badly,
+    Interrupted,
+}
+
+/// The exit status of a process that was interrupted, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+/// How long what was interrupted may take to remove what it has written.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs `work` until it is done or the process is told to end: `None` then, when what the work had begun is cleaned up.
+fn until_told<T>(runtime: &Runtime, work: impl Future<Output = T>) -> Option<T> {
+    runtime.block_on(async {
+        let done = tokio::select! {
+            done = work => Some(done),
+            () = told_to_end() => None,
+        };
+        if done.is_none() {
+            tokio::select! {
+                () = tidelake::sql::cleaned_up(PATIENCE) => {}
+                // Who says it twice does not wait.
+                () = told_to_end() => {}
+            }
+        }
+        done
+    })
+}
+
+/// Waits for Ctrl-C, and where there is such a thing for the signal that asks a process to end.
+async fn told_to_end() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}
+
+fn start(args: &Args, scripts: Vec<Script>, runtime: &Runtime) -> Result<Ended> {
     let at_prompt = scripts.is_empty() && args.task.is_none() && std::io::stdin().is_terminal();
     let session = runtime.block_on(Box::pin(session(args)))?;
     if let Some(Task::Maintain(maintain)) = &args.task {
-        return runtime.block_on(Box::pin(maintain::run(&session, maintain, args.quiet)));
+        return match until_told(runtime, Box::pin(maintain::run(&session, maintain, args.quiet))) {
+            Some(worked) => Ok(if worked? { Ended::Well } else { Ended::Badly }),
+            None if maintain.every.is_some() => Ok(Ended::Well),
+            None => Ok(Ended::Interrupted),
+        };
     }
     let mut shell = Shell::new(session, Output::new(args, at_prompt));
     if at_prompt {
         if !args.quiet {
             println!("tidelake {}, {}", env!("CARGO_PKG_VERSION"), args.greeting());
         }
-        return prompt::run(&mut shell, runtime).map(|()| true);
+        return prompt::run(&mut shell, runtime).map(|()| Ended::Well);
     }
     if !args.quiet {
         for warehouse in args.missing_warehouses()? {
@@ -83,9 +136,12 @@ fn start(args: &Args, scripts: Vec<Script>, runtime: &tokio::runtime::Runtime) -
     let scripts = if scripts.is_empty() { vec![Script::StandardInput] } else { scripts };
     for script in scripts {
         let text = text(&script)?;
-        runtime.block_on(Box::pin(shell.script(&text)))?;
+        match until_told(runtime, Box::pin(shell.script(&text))) {
+            Some(done) => done?,
+            None => return Ok(Ended::Interrupted),
+        }
     }
-    Ok(true)
+    Ok(Ended::Well)
 }
 
 fn text(script: &Script) -> Result<String> {
@@ -111,7 +167,7 @@ async fn session(args: &Args) -> Result<LakeSession> {
     }
     let mut builder = LakeSession::builder()
         .session_config(SessionConfig::from(options))
-        .runtime_env(engine_runtime(args.memory_limit)?)
+        .runtime_env(engine_runtime(args.memory_limit, args.mem_pool_type)?)
         .database(args.database.as_str())
         .read_only(args.read_only);
     let (current, catalogs) = args.catalogs()?;
@@ -122,11 +178,14 @@ async fn session(args: &Args) -> Result<LakeSession> {
     builder.build().await
 }
 
-fn engine_runtime(memory_limit: Option<usize>) -> Result<Arc<RuntimeEnv>> {
+fn engine_runtime(memory_limit: Option<usize>, pool_type: MemoryPoolType) -> Result<Arc<RuntimeEnv>> {
     let mut builder = RuntimeEnvBuilder::new();
     if let Some(bytes) = memory_limit {
-        builder =
-            builder.with_memory_pool(Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NAMED_CONSUMERS)));
+        let pool: Arc<dyn MemoryPool> = match pool_type {
+            MemoryPoolType::Fair => Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), NAMED_CONSUMERS)),
+            MemoryPoolType::Greedy => Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), NAMED_CONSUMERS)),
+        };
+        builder = builder.with_memory_pool(pool);
     }
     Ok(builder.build_arc()?)
 }

@@ -199,3 +199,22 @@ async fn restore_when_files_came_and_went_then_as_it_was() {
     assert_eq!(sorted().await, ["f2", "f3", "g1"]);
     assert_eq!(orphans(&table).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn overwrite_when_a_key_came_to_another_partition_meanwhile_then_conflict() {
+    let table = table(&Shape { partition: &["a"], keys: &["b"], options: &[] }).await;
+    commit(&table, added_to(&[1], &[keyed("f1", 0, (1, 2))])).await.unwrap();
+    commit(&table, added_to(&[2], &[keyed("f2", 0, (5, 6))])).await.unwrap();
+    let overwrite = async |keys, known| {
+        let file = keyed(&format!("g{known}"), 0, keys);
+        let new = Committable::batch(vec![added_to(&[3], &[file])]);
+        committer(&table).known_keys(Some(known)).overwrite(&OverwriteScope::Dynamic, new).await
+    };
+    let error = overwrite((6, 7), 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("may have moved keys"), "{error}");
+    assert_eq!(live(&table).await, ["f1", "f2"]);
+    assert_eq!(orphans(&table).await, [""; 0]);
+    overwrite((7, 8), 1).await.unwrap();
+    overwrite((6, 7), 3).await.unwrap();
+}

@@ -5,6 +5,7 @@ use chrono::NaiveDate;
 use super::*;
 use crate::maintain::expire_partitions::{PartitionExpiry, expire_partitions};
 use crate::maintain::mark_done::mark_partitions_done;
+use crate::maintain::tags::{Retention, TagTarget, create_tag};
 
 /// The row of a partition of one short text.
 fn row(text: &str) -> Vec<u8> {
@@ -91,4 +92,22 @@ async fn mark_done_when_marked_again_then_the_first_time_stays() {
     assert_eq!(document, serde_json::json!({"creationTime": 5, "modificationTime": 7}));
     let other = partitioned(&[("partition.mark-done-action", "success-file,mark-event")], &["x"]).await;
     assert!(mark_partitions_done(&other, &[row("x")], 5).await.is_err());
+}
+
+#[tokio::test]
+async fn create_tag_when_it_is_to_be_told_then_a_file_says_so() {
+    let retention = Retention { created: chrono::NaiveDateTime::default(), retained: None };
+    for (options, told) in [(&[("tag.create-success-file", "true")][..], true), (&[], false)] {
+        let table = partitioned(options, &["x"]).await;
+        create_tag(&table, "kept", TagTarget::Latest, retention).await.unwrap();
+        let path = table.files().tag_dir().join("tag-success-file").join("kept_SUCCESS");
+        match table.files().read(&path).await {
+            Ok(text) => {
+                assert!(told);
+                let document: serde_json::Value = serde_json::from_slice(&text).unwrap();
+                assert!(document["creationTime"].as_i64().unwrap() > 0, "{document}");
+            }
+            Err(error) => assert!(!told, "{error}"),
+        }
+    }
 }

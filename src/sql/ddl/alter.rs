@@ -74,8 +74,9 @@ fn schema_changes(schema: &TableSchema, alteration: Alteration) -> Result<Vec<Sc
                 _ => SchemaChange::SetOption { key, value },
             })
             .collect(),
-        Alteration::ResetOptions(keys) => keys
+        Alteration::ResetOptions { keys, if_exists } => keys
             .into_iter()
+            .filter(|key| !if_exists || key == "comment" || schema.options.contains_key(key))
             .map(|key| match key.as_str() {
                 "comment" => SchemaChange::UpdateComment { comment: None },
                 _ => SchemaChange::RemoveOption { key },

@@ -13,6 +13,7 @@ use super::target::LakeTarget;
 use crate::commit::{self, TableCommit};
 use crate::error::{Error, Result};
 use crate::sql::LakeSession;
+use crate::sql::settings::{PaimonSettings, Replay};
 use crate::table::Table;
 
 impl LakeSession {
@@ -27,7 +28,7 @@ impl LakeSession {
         if !partition.is_empty() {
             return Box::pin(self.remove_partitions(&table, true, std::slice::from_ref(partition))).await;
         }
-        Box::pin(committing(&table)?.truncate()).await?;
+        Box::pin(self.committing(&table)?.0.truncate()).await?;
         Ok(self.nothing())
     }
 
@@ -53,6 +54,12 @@ impl LakeSession {
         if schema.partition_keys.is_empty() {
             return Err(table.at(Error::invalid("PARTITION (..): the table has no partitions")));
         }
+        let (commit, identifier) = self.committing(table)?;
+        if let Some(identifier) = identifier
+            && commit.is_committed(identifier).await?
+        {
+            return Ok(self.nothing());
+        }
         let known = partitions(table).await?;
         let mut removed = Vec::new();
         for spec in specs {
@@ -76,9 +83,14 @@ impl LakeSession {
             }
         }
         if !removed.is_empty() {
-            Box::pin(committing(table)?.drop_partitions(&removed)).await?;
+            Box::pin(commit.drop_partitions(&removed)).await?;
         }
         Ok(self.nothing())
+    }
+
+    /// The commit path of one statement, and its identifier where it can be repeated.
+    fn committing(&self, table: &Arc<Table>) -> Result<(TableCommit, Option<i64>)> {
+        Replay::commit(PaimonSettings::replay(self.context.state_ref().read().config_options())?, table)
     }
 }
 

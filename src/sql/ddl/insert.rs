@@ -38,6 +38,7 @@ use crate::sql::settings::PaimonSettings;
 use crate::sql::statement::engine_statement;
 use crate::sql::tokens::is_word;
 use crate::sql::words::Constant;
+use crate::sql::write::{check_conversion, shown, whole_numbers};
 use crate::sql::{LakeSession, constructors, hints, prepass, tokens, types};
 use crate::table::Table;
 
@@ -70,10 +71,15 @@ impl Destination {
         TableReference::full(catalog, database, format!("{table}{suffix}"))
     }
 
+    /// The name by which errors call the table.
+    fn table(&self) -> String {
+        let [_, database, table] = &self.name;
+        format!("{database}.{table}")
+    }
+
     /// An error about the table.
     fn at(&self, error: Error) -> Error {
-        let [_, database, table] = &self.name;
-        error.with("table", format!("{database}.{table}"))
+        error.with("table", self.table())
     }
 
     /// Refuses rows that `source` gives with another number of values than there are columns for them.
@@ -139,6 +145,13 @@ impl LakeSession {
                 table = with_columns;
                 evolved = Some(evolution);
             }
+        }
+        if let Some(keys) = settings.value::<String>("upsert-key")?.filter(|_| !insert.overwrite) {
+            return Err(Error::unsupported(format!(
+                "INSERT into a table with 'upsert-key' would have to replace rows; use MERGE INTO .. ON {}, or ALTER TABLE .. RESET \
+                 ('upsert-key') to add rows beside those of the same values",
+                keys.split(',').map(str::trim).collect::<Vec<_>>().join(", ")
+            )));
         }
         let each_row = settings.value::<String>("write.bad-records")?.is_some_and(|what| what != "fail");
         let names: Vec<String> = table.schema().fields.iter().map(|field| field.name.clone()).collect();
@@ -229,11 +242,15 @@ impl LakeSession {
                 to.check_width(row.content.len(), || format!("row {} of VALUES", at + 1))?;
             }
             rows.iter_mut().for_each(|row| give_defaults(&mut row.content, &to.types, &to.defaults));
+            if to.each_row {
+                texts_beside_texts(rows);
+            }
         }
         typed_items(&mut query.body, &to.types);
         let not_null_inside = to.types.iter().any(|data_type| not_null::has_not_null(&data_type.to_arrow()));
         let engine_casts = !not_null_inside && !to.each_row && to.evolved.is_none();
         if let Some(rows) = values_mut(&mut query).filter(|_| engine_casts) {
+            let written: Vec<Vec<bool>> = rows.iter().map(|row| row.content.iter().map(is_uncast).collect()).collect();
             for row in rows {
                 for (_, constant, _) in &to.fixed {
                     row.content.push(expression(constant)?);
@@ -242,8 +259,12 @@ impl LakeSession {
             let reference = to.reference();
             // The engine would refuse NULL for a column that is NOT NULL without naming it.
             hints::add_checked_rows(&mut to.options);
+            let (given, name) = (to.given.clone(), to.table());
             let mut plan = Box::pin(self.plan_within(insert_into(to, query)?, &current)).await?;
             if let LogicalPlan::Dml(insert) = &mut plan {
+                if let Some(input) = checked_rows(&insert.input, &given, &written, &name)? {
+                    insert.input = Arc::new(input);
+                }
                 insert.table_name = reference;
             }
             return Ok(plan);
@@ -272,6 +293,8 @@ impl LakeSession {
         let row = schema.fields().iter().map(|field| {
             let (name, value) = (field.name(), value(field.name()));
             let given = value.get_type(source.schema())?;
+            check_conversion(name, &given, field.data_type()).map_err(|error| to.at(error))?;
+            let value = whole_numbers(value, &given, field.data_type(), name, &to.table());
             let cast = not_null::cast_exactly(value, field.data_type(), source.schema());
             Ok(cast.map_err(|_| to.at(no_cast(name, &given, field.data_type())))?.alias(name))
         });
@@ -282,11 +305,44 @@ impl LakeSession {
     }
 }
 
+/// Whether a value of VALUES is written without a CAST around it.
+fn is_uncast(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) => is_uncast(inner),
+        other => !matches!(other, ast::Expr::Cast { .. }),
+    }
+}
+
+/// The rows of VALUES, of which those values that are written without a CAST must be of the kind of their column, and whole
+/// where it takes whole numbers.
+fn checked_rows(
+    plan: &LogicalPlan,
+    columns: &[String],
+    uncast: &[Vec<bool>],
+    table: &str,
+) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Projection(top) = plan else { return Ok(None) };
+    let LogicalPlan::Values(values) = top.input.as_ref() else { return Ok(None) };
+    let schema = DFSchema::empty();
+    let mut values = values.clone();
+    for (row, uncast) in values.values.iter_mut().zip(uncast) {
+        for ((expr, column), _) in row.iter_mut().zip(columns).zip(uncast).filter(|(_, uncast)| **uncast) {
+            // The engine has put a cast around what is of another type.
+            if let Expr::Cast(cast) = expr {
+                let (given, to) = (cast.expr.get_type(&schema)?, cast.field.data_type());
+                check_conversion(column, &given, to).map_err(|error| error.with("table", table.to_owned()))?;
+                let value = std::mem::take(cast.expr.as_mut());
+                *cast.expr = whole_numbers(value, &given, to, column, table);
+            }
+        }
+    }
+    let mut top = top.clone();
+    top.input = Arc::new(LogicalPlan::Values(values));
+    Ok(Some(LogicalPlan::Projection(top)))
+}
+
 /// The error for values that no cast makes those of a column.
 fn no_cast(column: &str, given: &ArrowType, to: &ArrowType) -> Error {
-    let shown = |data_type| {
-        types::from_arrow(data_type, true).map_or_else(|_| data_type.to_string(), |shown| shown.to_string())
-    };
     Error::invalid(format!("INSERT: column {column} takes {}, and {} can't be cast to it", shown(to), shown(given)))
 }
 
@@ -410,6 +466,35 @@ fn give_defaults(row: &mut [ast::Expr], types: &[DataType], defaults: &[Option<S
     }
 }
 
+/// Writes numbers and truth values as texts in columns of VALUES that have texts too. The engine would cast those texts when it
+/// plans, and one that is none of its numbers would fail all rows; as texts they are cast where each row is looked at.
+fn texts_beside_texts(rows: &mut [ast::Parens<Vec<ast::Expr>>]) {
+    let is_text = |expr: &ast::Expr| matches!(expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
+    let text_of = |expr: &ast::Expr| match expr {
+        ast::Expr::Value(value) => match &value.value {
+            ast::Value::Number(..) | ast::Value::Boolean(_) => Some(value.value.to_string()),
+            _ => None,
+        },
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => match expr.as_ref() {
+            ast::Expr::Value(value) if matches!(value.value, ast::Value::Number(..)) => {
+                Some(format!("-{}", value.value))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    let width = rows.iter().map(|row| row.content.len()).max().unwrap_or(0);
+    for at in
+        (0..width).filter(|at| rows.iter().any(|row| row.content.get(*at).is_some_and(is_text))).collect::<Vec<_>>()
+    {
+        for expr in rows.iter_mut().filter_map(|row| row.content.get_mut(at)) {
+            if let Some(text) = text_of(expr) {
+                *expr = ast::Expr::value(ast::Value::SingleQuotedString(text));
+            }
+        }
+    }
+}
+
 /// Tells values that are written out as ROW, ARRAY or MAP which columns they are for.
 fn typed_items(body: &mut SetExpr, types: &[DataType]) {
     let typed = |expr: &mut ast::Expr, data_type: &DataType| {
@@ -417,7 +502,8 @@ fn typed_items(body: &mut SetExpr, types: &[DataType]) {
             *expr = ast::Expr::Cast {
                 kind: ast::CastKind::Cast,
                 expr: Box::new(expr.clone()),
-                data_type: types::carrier_type_of(data_type),
+                // What is too long is no value of the column, and told when it is written.
+                data_type: types::carrier_type_of(&types::without_lengths(data_type)),
                 array: false,
                 format: None,
             };

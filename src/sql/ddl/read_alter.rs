@@ -44,12 +44,12 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         return Ok(Alteration::SetOptions(words.options()?));
     }
     if words.take("RESET") {
-        return Ok(Alteration::ResetOptions(words.list(Words::key)?));
+        return Ok(Alteration::ResetOptions { keys: words.list(Words::key)?, if_exists: false });
     }
     if words.take("UNSET") {
         words.expect(&["TBLPROPERTIES"])?;
-        words.if_exists();
-        return Ok(Alteration::ResetOptions(words.list(Words::key)?));
+        let if_exists = words.if_exists();
+        return Ok(Alteration::ResetOptions { keys: words.list(Words::key)?, if_exists });
     }
     if words.take("RENAME") {
         return rename(words);

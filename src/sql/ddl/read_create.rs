@@ -221,15 +221,20 @@ fn partition_keys(words: &mut Words<'_>, columns: &mut Vec<ColumnDefinition>) ->
     })
 }
 
-/// `{DISTRIBUTED | CLUSTERED} BY [HASH] (a, b) INTO n BUCKETS`: the options `bucket-key` and `bucket`.
+/// `{DISTRIBUTED | CLUSTERED} [BY [HASH] (a, b)] INTO n BUCKETS`: the options `bucket-key` and `bucket`.
 fn buckets(words: &mut Words<'_>, table: &mut CreateTable) -> Result<()> {
-    words.expect(&["BY"])?;
-    words.take("HASH");
-    let keys: Vec<String> = words.list(Words::ident)?.into_iter().map(|key| key.value).collect();
+    let mut keys: Vec<String> = Vec::new();
+    if words.take("BY") {
+        words.take("HASH");
+        keys = words.list(Words::ident)?.into_iter().map(|key| key.value).collect();
+    }
     words.expect(&["INTO"])?;
     let Token::Number(count, false) = words.next() else { return Err(Error::invalid("INTO n BUCKETS takes a number")) };
     words.expect(&["BUCKETS"])?;
-    set_option(table, "bucket-key".to_owned(), keys.join(","))?;
+    // Without BY the primary key says it.
+    if !keys.is_empty() {
+        set_option(table, "bucket-key".to_owned(), keys.join(","))?;
+    }
     set_option(table, "bucket".to_owned(), count)
 }
 

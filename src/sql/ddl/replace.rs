@@ -2,15 +2,17 @@
 //! when nothing can fail any more but the renaming itself, which is taken back then: a statement that fails leaves the old table
 //! as it was, and a query may read the table that it replaces.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use datafusion::prelude::DataFrame;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use uuid::Uuid;
 
 use super::create::NewlyCreated;
 use super::target::LakeTarget;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::sql::LakeSession;
-use crate::table::NewTable;
+use crate::table::{NewTable, Table};
 
 impl LakeSession {
     /// Replaces a table that is there.
@@ -22,6 +24,7 @@ impl LakeSession {
     ) -> Result<DataFrame> {
         let (catalog, database) = (target.catalog(), target.database());
         let name = catalog.table_location(database, target.table("CREATE TABLE")?).await?.table;
+        check_external_paths(&*target.open().await?, &definition)?;
         let id = Uuid::new_v4().simple().to_string();
         let (staged, old) = (format!("{name}__new_{id}"), format!("{name}__old_{id}"));
         catalog.create_table(database, &staged, definition, false).await?;
@@ -43,5 +46,25 @@ impl LakeSession {
         table.keep();
         catalog.drop_table(database, &old, true).await?;
         Ok(answer)
+    }
+}
+
+/// Refuses a table that would keep files in the folders of the one it replaces: neither could be removed without the files of
+/// the other.
+fn check_external_paths(old: &Table, new: &NewTable) -> Result<()> {
+    const KEY: &str = "data-file.external-paths";
+    let paths = |options: &BTreeMap<String, String>| -> BTreeSet<String> {
+        let listed = options.get(KEY).map(String::as_str).unwrap_or_default();
+        listed
+            .split(',')
+            .map(|path| path.trim().trim_end_matches('/').to_owned())
+            .filter(|path| !path.is_empty())
+            .collect()
+    };
+    match paths(&new.options).intersection(&paths(old.options())).next() {
+        Some(path) => Err(old.at(Error::unsupported(format!(
+            "CREATE OR REPLACE: both tables would keep files in {path} ('{KEY}'); give the new one another folder, or DROP TABLE first"
+        )))),
+        None => Ok(()),
     }
 }

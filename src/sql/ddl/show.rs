@@ -11,12 +11,14 @@ use super::alter::path_of;
 use super::statement::PartitionSpec;
 use crate::error::{Error, Result};
 use crate::options::Level0;
+use crate::plan::live::{LiveRequest, live_files};
 use crate::plan::{Partition, ScanRequest, plan_scan};
 use crate::spec::DataField;
 use crate::spec::partition::partition_spec;
 use crate::sql::statement::Like;
 use crate::sql::{LakeSession, describe};
 use crate::table::{Table, create_statement};
+use crate::write::POSTPONE_BUCKET;
 
 impl LakeSession {
     /// SHOW CREATE TABLE of a table of a lake.
@@ -81,9 +83,18 @@ impl LakeSession {
 pub(super) async fn partitions(table: &Arc<Table>) -> Result<Vec<Arc<Partition>>> {
     let snapshot = table.snapshot(None).await?;
     let request = ScanRequest::everything(table, Level0::Merge);
-    let plan = Box::pin(plan_scan(table, snapshot, &request)).await.map_err(|error| table.at(error))?;
+    let at = |error: Error| table.at(error);
+    let plan = Box::pin(plan_scan(table, snapshot.clone(), &request)).await.map_err(at)?;
     let mut seen: BTreeSet<&[u8]> = BTreeSet::new();
-    let partitions = plan.scanned().map(|file| &file.partition);
+    // Those whose rows wait for their buckets are there as well.
+    let waiting = match snapshot.filter(|_| table.settings().bucket == POSTPONE_BUCKET) {
+        Some(snapshot) => {
+            let request = LiveRequest { partitions: None, deletions: false, postponed: true };
+            Box::pin(live_files(table, &snapshot, request)).await.map_err(at)?
+        }
+        None => Vec::new(),
+    };
+    let partitions = plan.scanned().chain(&waiting).map(|file| &file.partition);
     Ok(partitions.filter(|partition| seen.insert(&partition.row)).map(Arc::clone).collect())
 }
 

@@ -122,8 +122,8 @@ pub(crate) enum Alteration {
     RenameTable(Name),
     /// `SET ('key' = 'value', ..)`, `SET TBLPROPERTIES (..)`
     SetOptions(Vec<(String, String)>),
-    /// `RESET ('key', ..)`, `UNSET TBLPROPERTIES (..)`
-    ResetOptions(Vec<String>),
+    /// `RESET ('key', ..)`, `UNSET TBLPROPERTIES [IF EXISTS] (..)`
+    ResetOptions { keys: Vec<String>, if_exists: bool },
     /// `COMMENT ON TABLE table IS ..`
     Comment(Option<String>),
     /// `ADD ..`

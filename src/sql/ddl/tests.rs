@@ -263,7 +263,7 @@ fn read_when_columns_are_altered_in_flinks_or_sparks_words_then_the_same_changes
     assert_eq!(alteration("ALTER TABLE t DROP PRIMARY KEY"), Alteration::DropPrimaryKey);
     assert_eq!(
         alteration("ALTER TABLE t UNSET TBLPROPERTIES IF EXISTS ('a.b', c.d)"),
-        Alteration::ResetOptions(vec!["a.b".to_owned(), "c.d".to_owned()])
+        Alteration::ResetOptions { keys: vec!["a.b".to_owned(), "c.d".to_owned()], if_exists: true }
     );
     assert_eq!(alteration("COMMENT ON TABLE t IS NULL"), Alteration::Comment(None));
     assert!(

@@ -28,6 +28,8 @@ use crate::sql::case::table_name;
 use crate::sql::ddl::cast_exactly;
 use crate::sql::provider::LakeTable;
 use crate::sql::travel::TableState;
+use crate::sql::write::{check_conversion, whole_numbers};
+use crate::table::Table;
 
 impl LakeSession {
     /// Plans and runs a statement that changes rows of a lake table; `None` when `statement` is no such statement.
@@ -121,7 +123,15 @@ impl LakeSession {
                 allowed::check(&table, verb, action)?;
             }
         }
-        let rows = Box::pin(self.planned(query)).await?;
+        let mut rows = Box::pin(self.planned(query)).await?;
+        let of_new = rows.schema().fields().iter().skip(shape.new_at());
+        for (field, given) in table.schema().fields.iter().zip(of_new).filter(|_| shape.has_new) {
+            check_conversion(&field.name, given.data_type(), field.to_arrow().data_type())
+                .map_err(|error| table.at(error))?;
+        }
+        if shape.has_new {
+            rows = whole_rows(rows, &table, shape.new_at())?;
+        }
         change_of(rows, state, shape, full(&exact))
     }
 
@@ -145,6 +155,30 @@ impl LakeSession {
         let plan = Box::pin(self.planned(deleted.query.clone())).await?;
         whole_partitions(&plan, state, reference)
     }
+}
+
+/// The rows of a statement, whose new values (from column `first` on) are whole where their column takes whole numbers.
+fn whole_rows(rows: LogicalPlan, table: &Table, first: usize) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let exprs = rows.schema().iter().enumerate().map(|(at, (qualifier, field))| {
+        let value = Expr::Column((qualifier, field).into());
+        let column = at.checked_sub(first).and_then(|at| table.schema().fields.get(at));
+        let Some(column) = column else { return value };
+        let to = column.to_arrow();
+        let name = table.identifier().to_string();
+        match whole_numbers(value.clone(), field.data_type(), to.data_type(), &column.name, &name) {
+            same if same == value => value,
+            looked_at => {
+                changed = true;
+                looked_at.alias_qualified(qualifier.cloned(), field.name())
+            }
+        }
+    });
+    let exprs: Vec<Expr> = exprs.collect();
+    if !changed {
+        return Ok(rows);
+    }
+    Ok(LogicalPlanBuilder::from(rows).project(exprs)?.build()?)
 }
 
 /// The statement inside of EXPLAIN, or by itself; with EXPLAIN around a query in its place.

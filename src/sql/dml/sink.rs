@@ -25,10 +25,11 @@ use super::key_rows::LakeKeyChangesExec;
 use super::marks::{AppendChanges, append_changes};
 use super::retry::{Again, LakeRetryExec};
 use super::shape::{Action, ChangeShape};
-use crate::commit::{Operation, TableCommit};
+use crate::commit::Operation;
 use crate::error::Error;
 use crate::spec::Snapshot;
 use crate::spec::types::arrow_schema;
+use crate::sql::settings::{PaimonSettings, Replay};
 use crate::sql::travel::TableState;
 use crate::sql::write::{CommitPlan, LakeCommitExec, LakeKeysExec, with_strict_casts};
 use crate::table::Table;
@@ -93,7 +94,8 @@ impl ChangeSink {
                 let snapshot = self.snapshot(session).await?;
                 let table = &self.state.table;
                 let scope = Box::pin(dropped(session, table, snapshot, condition.as_ref())).await?;
-                Ok(Arc::new(LakeDropExec::new(input, Arc::clone(table), scope, Operation::Delete)))
+                let replay = PaimonSettings::replay(session.config_options())?;
+                Ok(Arc::new(LakeDropExec::new(input, Arc::clone(table), scope, Operation::Delete, replay)))
             }
         }
     }
@@ -111,10 +113,10 @@ impl ChangeSink {
         input: Arc<dyn ExecutionPlan>,
         shape: &Arc<ChangeShape>,
     ) -> crate::error::Result<Arc<dyn ExecutionPlan>> {
-        let table = &self.state.table;
+        let table = &self.state.written(session)?;
         let snapshot = self.snapshot(session).await?;
         let read = snapshot.as_ref().map_or(0, |snapshot| snapshot.id);
-        let user = TableCommit::new_user(table)?;
+        let (user, identifier) = Replay::user(PaimonSettings::replay(session.config_options())?, table)?;
         let has_key = table.schema().has_primary_key();
         let target = match !has_key && table.settings().row_tracking {
             true => WriteTarget::taking_ids(Arc::clone(table), &user)?,
@@ -143,6 +145,7 @@ impl ChangeSink {
             _ => Arc::new(CoalescePartitionsExec::new(writes)),
         };
         let plan = CommitPlan {
+            identifier,
             operation: shape.operation,
             read_rows: Some(read),
             adds_absent: shape.does(Action::Insert),

@@ -64,6 +64,8 @@ impl Procedure for RemoveOrphanFiles {
     }
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
+        // One process cleans here, whichever way.
+        values.check_one_of("mode", &["local", "distributed"])?;
         let now = Utc::now().timestamp_millis();
         let older_than = match values.optional_text("older_than") {
             Some(text) => zone::millis(text, &values.session().zone())?,

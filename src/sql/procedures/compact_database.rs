@@ -40,6 +40,7 @@ impl Procedure for CompactDatabase {
 
     async fn run(&self, values: &Values<'_>) -> Result<RecordBatch> {
         let given = |name: &str| values.optional_text(name).map(str::trim).filter(|text| !text.is_empty());
+        values.check_one_of("mode", &["divided", "combined"])?;
         let minor = compact::is_minor(values)?;
         let options = values.options_in("table_options")?;
         let session = values.session();

@@ -67,7 +67,12 @@ impl<'a> Values<'a> {
             }
             values[index].1.clone_from(&given.value);
         }
-        for (argument, value) in &values {
+        for (argument, value) in &mut values {
+            // Blank is not given: by position there is no other way to say so.
+            let is_text = matches!(argument.kind, Kind::Text | Kind::Texts);
+            if !argument.required && !is_text && value.as_ref().is_some_and(|text| text.trim().is_empty()) {
+                *value = None;
+            }
             match value {
                 None if argument.required => return Err(wrong(format!("argument {} is missing", argument.name))),
                 Some(text) if !fits(argument.kind, text) => {
@@ -104,6 +109,20 @@ impl<'a> Values<'a> {
     /// A text.
     pub(crate) fn optional_text(&self, name: &str) -> Option<&str> {
         self.get(name)
+    }
+
+    /// Refuses a text that is none of `known`.
+    ///
+    /// # Errors
+    /// Invalid with those that are.
+    pub(crate) fn check_one_of(&self, name: &str, known: &[&str]) -> Result<()> {
+        let given = self.get(name).map(str::trim).filter(|text| !text.is_empty());
+        match given.filter(|text| !known.iter().any(|known| known.eq_ignore_ascii_case(text))) {
+            Some(text) => {
+                Err(Error::invalid(format!("argument {name} takes one of {}, not '{text}'", known.join(", "))))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A number that has to be there.

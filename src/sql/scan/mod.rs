@@ -45,6 +45,7 @@ use futures::{StreamExt, TryFutureExt, TryStreamExt};
 pub(crate) use self::build::{Asked, lake_scan, lake_scan_without};
 use self::prepare::{Preparation, Prepared};
 use self::unit::{Unit, UnitFactory};
+use crate::error::{Error, ErrorKind};
 use crate::plan::{ScanPlan, SectionKind};
 use crate::table::Table;
 
@@ -328,9 +329,31 @@ fn declared_as(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
-/// `error` with the table's name, unless it has it already.
+/// `error` with the table's name, unless it has it already, and with what to do where a file is gone.
 fn named(error: DataFusionError, name: &str) -> DataFusionError {
+    let error = match is_missing_file(&error) {
+        true => error.context(
+            "a file of the snapshot that is read is gone; where the snapshot has expired since the query was planned, run the \
+             query again",
+        ),
+        false => error,
+    };
     if error.to_string().contains(name) { error } else { error.context(name) }
+}
+
+/// Whether an error is about a file that is not there. Readers of files keep the store's error as text only.
+fn is_missing_file(error: &DataFusionError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::NotFound)
+            || matches!(error.downcast_ref::<object_store::Error>(), Some(object_store::Error::NotFound { .. }))
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    let text = error.to_string();
+    text.contains("Object at location") && text.contains("not found")
 }
 
 /// At most `limit` rows of `stream`.

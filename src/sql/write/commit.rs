@@ -1,5 +1,6 @@
 //! The node at the top of every statement that changes a table: it has its [`Statement`] run and answers the number of rows.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,11 +20,13 @@ use super::dead_letters::DeadLetters;
 use super::evolution::Evolution;
 use super::statement::Statement;
 use crate::commit::{Operation, OverwriteScope};
+use crate::compact::{CompactRequest, compact};
 use crate::maintain::upkeep::{self, Committed};
+use crate::plan::live::PartitionPredicate;
 use crate::sql::warnings::Warnings;
 use crate::sql::zone;
 use crate::table::Table;
-use crate::write::{RunSlot, WriteTarget, one_input, when_done};
+use crate::write::{POSTPONE_BUCKET, RunSlot, WriteTarget, one_input, when_done};
 
 /// What a statement commits as.
 #[derive(Clone, Debug)]
@@ -131,9 +134,15 @@ impl ExecutionPlan for LakeCommitExec {
             let table = statement.target.table();
             let warn =
                 |what: String| Warnings::warn(context.session_config(), format!("{}: {what}", table.identifier()));
+            not_followed(table).into_iter().for_each(warn);
             if let Some(error) = written.compaction_failed {
                 warn(format!(
                     "the rows are committed, but not their compaction, which the next one makes up for: {error}"
+                ));
+            }
+            if let Err(error) = Box::pin(placed(table, &written.partitions, &context)).await {
+                warn(format!(
+                    "the rows are committed and wait for their buckets, which CALL sys.compact gives them: {error}"
                 ));
             }
             if let Err(error) = Box::pin(due(table, zone.as_deref().unwrap_or("UTC"), &written.partitions)).await {
@@ -146,6 +155,37 @@ impl ExecutionPlan for LakeCommitExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), counted.boxed())))
     }
 }
+
+/// Options of a table that ask a writer for what this one does not do. The rows are right without it.
+fn not_followed(table: &Table) -> Vec<String> {
+    let options = table.settings();
+    let mut told = Vec::new();
+    if !options.clustering_columns.is_empty() && !table.schema().has_primary_key() {
+        told.push(
+            "rows are written as they come, in spite of 'clustering.columns'; CALL sys.compact with order_strategy and order_by \
+             sorts them"
+                .to_owned(),
+        );
+    }
+    told
+}
+
+/// Gives rows of a table of postponed buckets theirs at once, where `postpone.batch-write-fixed-bucket` is set to ask for it:
+/// they are visible when the statement ends.
+async fn placed(table: &Arc<Table>, written: &[Vec<u8>], context: &Arc<TaskContext>) -> crate::error::Result<()> {
+    let asked = table.settings().value::<bool>(AT_ONCE)?.unwrap_or(false) && table.options().contains_key(AT_ONCE);
+    if table.settings().bucket != POSTPONE_BUCKET || !asked || written.is_empty() {
+        return Ok(());
+    }
+    let written: HashSet<Vec<u8>> = written.iter().cloned().collect();
+    let partitions: PartitionPredicate =
+        Arc::new(move |rows: &[Arc<[u8]>]| Ok(rows.iter().map(|row| written.contains(&**row)).collect()));
+    let request = CompactRequest { partitions: Some(partitions), minor: true, ..CompactRequest::default() };
+    Box::pin(compact(table, request, context)).await.map(|_| ())
+}
+
+/// Asks for buckets at once.
+const AT_ONCE: &str = "postpone.batch-write-fixed-bucket";
 
 /// What is due after a commit. The rows are there: what fails here is left to the next commit and does not fail the statement.
 async fn due(table: &Arc<Table>, session: &str, written: &[Vec<u8>]) -> crate::error::Result<()> {

@@ -24,24 +24,33 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::strict::IntoColumn;
+use crate::sql::clocks::other_zone;
 use crate::sql::dml::ChangeSink;
 use crate::sql::provider::LakeTable;
 use crate::table::Table;
 
 /// Lets constants that do not fit their column fail where the column is known.
 #[derive(Debug, Default)]
-pub(crate) struct LakeConstants;
+pub(crate) struct LakeConstants {
+    /// Whether clocks are those of the session's zone, as in a session of ours.
+    clocks: bool,
+}
 
 impl LakeConstants {
     /// What the rule is known by.
     pub(crate) const NAME: &str = "lake_constants";
+
+    /// The rule of a session whose clocks are those of its zone.
+    pub(crate) fn with_clocks() -> Self {
+        Self { clocks: true }
+    }
 }
 
 impl AnalyzerRule for LakeConstants {
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let guarded = plan.transform_down(|node| match node {
             LogicalPlan::Dml(statement) if matches!(statement.op, WriteOp::Insert(_)) => {
-                let input = guarded(&statement)?;
+                let input = guarded(&statement, self.clocks.then(|| other_zone(config)).flatten())?;
                 let changed = input.is_some();
                 let input = input.map_or_else(|| Arc::clone(&statement.input), Arc::new);
                 let statement = LogicalPlan::Dml(DmlStatement { input, ..statement });
@@ -58,7 +67,7 @@ impl AnalyzerRule for LakeConstants {
 }
 
 /// The input of a statement that writes to a lake table, whose last node casts into the columns.
-fn guarded(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
+fn guarded(statement: &DmlStatement, zone: Option<&str>) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Projection(top) = statement.input.as_ref() else { return Ok(None) };
     let Some(table) = table_of(&statement.target) else { return Ok(None) };
     let mut guarded = top.clone();
@@ -70,7 +79,11 @@ fn guarded(statement: &DmlStatement) -> Result<Option<LogicalPlan>> {
             if let Expr::Column(column) = expr.clone().unalias()
                 && let Some(at) = values.schema.maybe_index_of_column(&column)
             {
-                columns[at] = Some(IntoColumn::new(&table, field.name(), field.data_type()));
+                let column = IntoColumn::new(&table, field.name(), field.data_type());
+                columns[at] = Some(match zone {
+                    Some(zone) => column.with_clocks_in(zone),
+                    None => column,
+                });
             }
         }
         let values = Values { schema: Arc::clone(&values.schema), values: rows_into(&columns, values) };

@@ -15,10 +15,10 @@ use super::key_locations::LakeKeysExec;
 use super::screen::screened;
 use super::strict::with_strict_casts;
 use crate::catalog::Catalog;
-use crate::commit::{Operation, OverwriteScope, PartitionSpec, TableCommit};
+use crate::commit::{Operation, OverwriteScope, PartitionSpec};
 use crate::error::{Error, Result};
 use crate::options::TableOptions;
-use crate::sql::settings::PaimonSettings;
+use crate::sql::settings::{PaimonSettings, Replay};
 use crate::table::Table;
 use crate::write::{BucketMode, LakeWriteExec, RunSlot, WriteTarget};
 
@@ -55,11 +55,7 @@ impl Insert<'_> {
                 )));
             }
         };
-        let replay = PaimonSettings::replay(state.config_options())?;
-        let (user, identifier) = match replay {
-            Some(replay) => (replay.user, Some(replay.identifier)),
-            None => (TableCommit::new_user(table)?, None),
-        };
+        let (user, identifier) = Replay::user(PaimonSettings::replay(state.config_options())?, table)?;
         let target = WriteTarget::try_new(Arc::clone(table), overwrite.is_some(), false, &user)?;
         let slot = Arc::new(RunSlot::default());
         let dead_letters = self.dead_letters(&user)?;

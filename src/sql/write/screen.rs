@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, new_null_array};
 use arrow::compute::{cast_with_options, concat, take_arrays};
-use arrow::datatypes::{DataType as ArrowType, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, FieldRef, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result as EngineResult;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Column};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -24,8 +24,10 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use futures::{StreamExt, TryStreamExt};
 
 use super::dead_letters::{DeadLetter, DeadLetters};
-use super::strict::{no_value, shown, strict};
+use super::strict::{Cast, no_value, rows_of, shown, strict};
+use super::whole::{has_fraction, looked_at};
 use crate::error::{Error, Result};
+use crate::sql::clocks::between_clocks;
 use crate::write::{BadRow, WriteTarget, as_they_come, kind_of, no_kind, one_input};
 
 /// The rows of `input` that fit `target`; the others go to `letters`.
@@ -36,19 +38,24 @@ pub(super) fn screened(
     identifier: Option<i64>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     // The casts of the last projection are made here, one value at a time where that is needed.
-    let (input, exprs): (_, Vec<Arc<dyn PhysicalExpr>>) = match input.downcast_ref::<ProjectionExec>() {
+    let (input, exprs): (_, Vec<Written>) = match input.downcast_ref::<ProjectionExec>() {
         Some(projection) => {
-            let exprs = projection.expr().iter().map(|item| match item.expr.downcast_ref::<CastExpr>() {
-                Some(cast) => Arc::clone(cast.expr()),
-                None => Arc::clone(&item.expr),
+            let exprs = projection.expr().iter().map(|item| match Cast::of(item.expr.as_ref()) {
+                Some(cast) => {
+                    let looked_at = looked_at(cast.expr.as_ref());
+                    let expr = Arc::clone(looked_at.unwrap_or(cast.expr));
+                    Written { expr, zone: cast.zone.map(str::to_owned), whole: looked_at.is_some() }
+                }
+                None => Written { expr: Arc::clone(&item.expr), zone: None, whole: false },
             });
             (Arc::clone(projection.input()), exprs.collect())
         }
         None => {
             let schema = input.schema();
             let columns = schema.fields().iter().enumerate();
-            let exprs = columns.map(|(at, field)| Arc::new(Column::new(field.name(), at)) as Arc<dyn PhysicalExpr>);
-            let exprs = exprs.collect();
+            let column =
+                |(at, field): (usize, &FieldRef)| Arc::new(Column::new(field.name(), at)) as Arc<dyn PhysicalExpr>;
+            let exprs = columns.map(|at| Written { expr: column(at), zone: None, whole: false }).collect();
             (input, exprs)
         }
     };
@@ -59,11 +66,21 @@ pub(super) fn screened(
     Ok(Arc::new(LakeScreenExec::new(input, Arc::new(screen))))
 }
 
+/// Values for a column.
+#[derive(Debug)]
+struct Written {
+    expr: Arc<dyn PhysicalExpr>,
+    /// The zone whose clocks they show, where it is not that of the column.
+    zone: Option<String>,
+    /// Whether fractions are no values of it.
+    whole: bool,
+}
+
 /// Looks at rows.
 #[derive(Debug)]
 struct Screen {
     /// The columns of the table, before they are cast.
-    exprs: Vec<Arc<dyn PhysicalExpr>>,
+    exprs: Vec<Written>,
     target: Arc<WriteTarget>,
     letters: Arc<DeadLetters>,
     identifier: Option<i64>,
@@ -107,8 +124,8 @@ impl ExecutionPlan for LakeScreenExec {
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> EngineResult<TreeNodeRecursion>,
     ) -> EngineResult<TreeNodeRecursion> {
         let mut visited = TreeNodeRecursion::Continue;
-        for expr in &self.screen.exprs {
-            visited = visited.visit_sibling(|| f(expr))?;
+        for written in &self.screen.exprs {
+            visited = visited.visit_sibling(|| f(&written.expr))?;
         }
         Ok(visited)
     }
@@ -141,7 +158,7 @@ impl Screen {
     /// The rows that fit.
     async fn pass(&self, batch: &RecordBatch, bad_rows: &Count, context: &Arc<TaskContext>) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let written = self.exprs.iter().map(|expr| Ok(expr.evaluate(batch)?.into_array(rows)?));
+        let written = self.exprs.iter().map(|written| Ok(written.expr.evaluate(batch)?.into_array(rows)?));
         let written: Vec<ArrayRef> = written.collect::<Result<_>>()?;
         let (columns, bad) = self.look(&written)?;
         if !bad.is_empty() {
@@ -169,7 +186,15 @@ impl Screen {
         let mut columns = Vec::with_capacity(written.len());
         for (at, (values, field)) in written.iter().zip(fields).enumerate() {
             let mut wrong = Vec::new();
-            columns.push(cast_each(values, field.data_type(), 0, &mut wrong)?);
+            let zone = self.exprs[at].zone.as_deref();
+            let cast = |values: &ArrayRef| match zone {
+                Some(zone) => Ok(between_clocks(values, field.data_type(), zone)?),
+                None => Ok(cast_with_options(values, field.data_type(), &strict())?),
+            };
+            columns.push(cast_each(values, field.data_type(), &cast, 0, &mut wrong)?);
+            if self.exprs[at].whole {
+                wrong.extend((0..values.len()).filter(|row| has_fraction(values.as_ref(), *row)));
+            }
             bad.extend(wrong.into_iter().map(|row| {
                 let reason = no_value(field.name(), &shown(&columns_of_table[at].data_type), values, row);
                 BadRow { row, column: at, reason }
@@ -222,13 +247,19 @@ impl Screen {
 }
 
 /// The values cast to `to`, with NULL for those that can't be; their rows, counted from `first`, go to `wrong`.
-fn cast_each(values: &ArrayRef, to: &ArrowType, first: usize, wrong: &mut Vec<usize>) -> Result<ArrayRef> {
+fn cast_each(
+    values: &ArrayRef,
+    to: &ArrowType,
+    cast: &impl Fn(&ArrayRef) -> Result<ArrayRef>,
+    first: usize,
+    wrong: &mut Vec<usize>,
+) -> Result<ArrayRef> {
     if values.data_type() == to {
         return Ok(Arc::clone(values));
     }
-    match cast_with_options(values, to, &strict()) {
+    match cast(values) {
         Ok(cast) => Ok(cast),
-        Err(error) if values.is_empty() => Err(error.into()),
+        Err(error) if values.is_empty() => Err(error),
         Err(_) if values.len() == 1 => {
             wrong.push(first);
             Ok(new_null_array(to, 1))
@@ -236,8 +267,8 @@ fn cast_each(values: &ArrayRef, to: &ArrowType, first: usize, wrong: &mut Vec<us
         Err(_) => {
             // Halves, so that few wrong values among many are found fast.
             let middle = values.len() / 2;
-            let left = cast_each(&values.slice(0, middle), to, first, wrong)?;
-            let right = cast_each(&values.slice(middle, values.len() - middle), to, first + middle, wrong)?;
+            let left = cast_each(&rows_of(values, 0, middle), to, cast, first, wrong)?;
+            let right = cast_each(&rows_of(values, middle, values.len() - middle), to, cast, first + middle, wrong)?;
             Ok(concat(&[left.as_ref(), right.as_ref()])?)
         }
     }
@@ -254,7 +285,8 @@ mod tests {
     fn cast_each_when_some_values_are_wrong_then_null_and_named() {
         let values: ArrayRef = Arc::new(StringArray::from(vec![Some("1"), Some("x"), None, Some("4"), Some("5y")]));
         let mut wrong = Vec::new();
-        let cast = cast_each(&values, &ArrowType::Int32, 0, &mut wrong).unwrap();
+        let strictly = |values: &ArrayRef| Ok(cast_with_options(values, &ArrowType::Int32, &strict())?);
+        let cast = cast_each(&values, &ArrowType::Int32, &strictly, 0, &mut wrong).unwrap();
         assert_eq!(wrong, [1, 4]);
         assert_eq!(cast.as_primitive::<Int32Type>(), &Int32Array::from(vec![Some(1), None, None, Some(4), None]));
     }

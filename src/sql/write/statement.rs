@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use super::commit::CommitPlan;
-use crate::commit::{CommitOutcome, Committable, TableCommit, outcome_is_unknown};
+use crate::commit::{CommitOutcome, Committable, OverwriteScope, TableCommit, outcome_is_unknown};
 use crate::compact;
 use crate::error::{Error, ErrorKind};
 use crate::maintain::upkeep;
@@ -164,7 +164,12 @@ impl Statement {
                 }
                 Box::pin(commit.commit(committable)).await
             }
-            Some(scope) => Box::pin(commit.overwrite(scope, committable)).await,
+            Some(scope) => {
+                if self.target.mode() == BucketMode::CrossPartition && *scope != OverwriteScope::Table {
+                    commit = commit.known_keys(run.keys_read_at());
+                }
+                Box::pin(commit.overwrite(scope, committable)).await
+            }
         }
     }
 }

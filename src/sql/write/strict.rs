@@ -5,8 +5,8 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::common::Result;
@@ -18,6 +18,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use crate::error::Error;
 use crate::spec::DataType;
+use crate::sql::clocks::{ClockCast, between_clocks};
 use crate::table::Table;
 
 /// What the new values of a statement that changes rows are called, before the name of the column.
@@ -32,6 +33,8 @@ pub(crate) struct IntoColumn {
     /// The type in the table's words.
     shown: String,
     data_type: ArrowType,
+    /// The zone whose clocks values show, where it is not that of the column.
+    zone: Option<String>,
 }
 
 impl IntoColumn {
@@ -44,7 +47,13 @@ impl IntoColumn {
             column: field.map_or(name, |field| &field.name).to_owned(),
             shown: field.map_or_else(|| data_type.to_string(), |field| shown(&field.data_type)),
             data_type: data_type.clone(),
+            zone: None,
         }
+    }
+
+    /// The same for values that a clock shows in `zone`.
+    pub(super) fn with_clocks_in(self, zone: &str) -> Self {
+        Self { zone: Some(zone.to_owned()), ..self }
     }
 
     /// The engine's type.
@@ -57,8 +66,12 @@ impl IntoColumn {
     /// # Errors
     /// Invalid with the first value that is none of the column.
     pub(crate) fn cast(&self, values: &ArrayRef) -> crate::error::Result<ArrayRef> {
-        let cast = cast_with_options(values, &self.data_type, &strict()).map_err(|error| {
-            let is_wrong = |row: &usize| cast_with_options(&values.slice(*row, 1), &self.data_type, &strict()).is_err();
+        let cast = |values: &ArrayRef| match &self.zone {
+            Some(zone) => between_clocks(values, &self.data_type, zone),
+            None => Ok(cast_with_options(values, &self.data_type, &strict())?),
+        };
+        let cast = cast(values).map_err(|error| {
+            let is_wrong = |row: &usize| cast(&rows_of(values, *row, 1)).is_err();
             let named = match (0..values.len()).find(is_wrong) {
                 // What the engine says names a type of its own.
                 Some(row) => Error::invalid(no_value(&self.column, &self.shown, values, row)),
@@ -75,6 +88,16 @@ impl IntoColumn {
             }
         }
     }
+}
+
+/// Some rows of `values`. A slice of nested values has those of all rows inside, which would be cast as well: they are copied.
+pub(super) fn rows_of(values: &ArrayRef, first: usize, rows: usize) -> ArrayRef {
+    let slice = values.slice(first, rows);
+    if !values.data_type().is_nested() {
+        return slice;
+    }
+    let all: UInt32Array = (0..rows as u32).collect();
+    take(&slice, &all, None).unwrap_or(slice)
 }
 
 /// The first row whose number became infinite, which the engine does not mind.
@@ -118,10 +141,14 @@ pub(crate) fn with_strict_casts(
         .iter()
         .enumerate()
         .map(|(index, item)| {
-            let strict = item.expr.downcast_ref::<CastExpr>().zip(schema.fields().get(index)).map(|(cast, field)| {
+            let strict = Cast::of(item.expr.as_ref()).zip(schema.fields().get(index)).map(|(cast, field)| {
                 changed = true;
-                let column = IntoColumn::new(table, field.name(), cast.cast_type());
-                Arc::new(StrictCast { expr: Arc::clone(cast.expr()), column }) as Arc<dyn PhysicalExpr>
+                let column = IntoColumn::new(table, field.name(), cast.to);
+                let column = match cast.zone {
+                    Some(zone) => column.with_clocks_in(zone),
+                    None => column,
+                };
+                Arc::new(StrictCast { expr: Arc::clone(cast.expr), column }) as Arc<dyn PhysicalExpr>
             });
             ProjectionExpr { expr: strict.unwrap_or_else(|| Arc::clone(&item.expr)), alias: item.alias.clone() }
         })
@@ -130,6 +157,27 @@ pub(crate) fn with_strict_casts(
         return Ok(input);
     }
     Ok(Arc::new(ProjectionExec::try_new(exprs, Arc::clone(projection.input()))?))
+}
+
+/// A cast of the engine or of the session's clocks.
+pub(super) struct Cast<'a> {
+    /// What is cast.
+    pub expr: &'a Arc<dyn PhysicalExpr>,
+    pub to: &'a ArrowType,
+    /// The zone of the clocks.
+    pub zone: Option<&'a str>,
+}
+
+impl<'a> Cast<'a> {
+    /// The cast that `expr` is, if it is one.
+    pub(super) fn of(expr: &'a dyn PhysicalExpr) -> Option<Self> {
+        match expr.downcast_ref::<CastExpr>() {
+            Some(cast) => Some(Self { expr: cast.expr(), to: cast.cast_type(), zone: None }),
+            None => {
+                ClockCast::of(expr).map(|(expr, cast)| Self { expr, to: cast.data_type(), zone: Some(cast.zone()) })
+            }
+        }
+    }
 }
 
 /// A cast into a column.

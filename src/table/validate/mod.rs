@@ -10,6 +10,7 @@
 //! merge     sequence fields and groups, aggregate functions, merge engines
 //! changes   changelogs, deletion vectors, snapshots, expiry, branches
 //! files     formats and the types they hold, codecs, indexes, external paths
+//! upkeep    what is done after commits, levels of compression
 //! ```
 //!
 //! May import: `error`, `options`, `spec`, `table::{field_ids, merge_rules}`.
@@ -21,6 +22,7 @@ mod files;
 mod merge;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -105,6 +107,7 @@ fn breaches(schema: &TableSchema) -> Vec<Error> {
             merge::check(&subject, &mut found);
             changes::check(&subject, &mut found);
             files::check(&subject, &mut found);
+            upkeep::check(&subject, &mut found);
         }
         // A text that is no value; it is said already unless only the typed view looks at it.
         Err(error) if found.0.is_empty() => found.0.push(error),

@@ -385,6 +385,12 @@ impl Expressions<'_> {
             }
             Expr::Cast { kind, expr: value, data_type, .. } => self.cast(kind, value, data_type),
             Expr::Function(function) => rewrites::rewritten(function)?,
+            Expr::Value(value) => {
+                if let Value::UnicodeStringLiteral(text) = &value.value {
+                    value.value = Value::SingleQuotedString(text.clone());
+                }
+                None
+            }
             _ => None,
         })
     }

@@ -148,9 +148,15 @@ fn groups(schema: &TableSchema, options: &TableOptions) -> Result<Vec<Group>> {
                 .collect()
         };
         let removing = &options.partial_update_remove_record_on_sequence_group;
+        let sequence_positions = positions(sequence)?;
+        // A sequence column moves with its group, whether it is named among the followers or not, and a key never moves.
+        let mut followers = positions(protected)?;
+        followers.retain(|follower| {
+            !sequence_positions.contains(follower) && !schema.primary_keys.contains(&schema.fields[*follower].name)
+        });
         let group = Group {
-            sequence: positions(sequence)?,
-            followers: positions(protected)?,
+            sequence: sequence_positions,
+            followers,
             removes: sequence.iter().any(|name| removing.contains(name)),
         };
         for &member in group.sequence.iter().chain(&group.followers) {
@@ -163,8 +169,7 @@ fn groups(schema: &TableSchema, options: &TableOptions) -> Result<Vec<Group>> {
             // Two groups that share a column would overwrite each other's order.
             let taken =
                 groups.iter().any(|other| other.sequence.contains(&member) || other.followers.contains(&member));
-            let twice = group.sequence.contains(&member) && group.followers.contains(&member);
-            if taken || twice {
+            if taken {
                 return Err(Error::invalid(format!(
                     "option '{key}': column {name} is part of a sequence group already; a column can follow one group only"
                 )));

@@ -135,15 +135,11 @@ fn kinds(target: &WriteTarget, batch: &RecordBatch, first: i64) -> Result<Int8Ar
         .map(Int8Array::from)
 }
 
-/// The row kind that a text stands for.
+/// The row kind that a text stands for, in capitals or not.
 pub(crate) fn kind_of(text: Option<&str>) -> Option<i8> {
-    match text? {
-        "+I" => Some(0),
-        "-U" => Some(1),
-        "+U" => Some(2),
-        "-D" => Some(3),
-        _ => None,
-    }
+    const KINDS: [&str; 4] = ["+I", "-U", "+U", "-D"];
+    let text = text?;
+    (0..).zip(KINDS).find_map(|(kind, name)| name.eq_ignore_ascii_case(text).then_some(kind))
 }
 
 /// Says what is wrong with a text that is no row kind.

@@ -72,8 +72,59 @@ pub(crate) fn rewritten(function: &mut Function) -> Result<Option<Expr>> {
             Some(call("timestampadd", vec![string(&unit.to_string()), (*count).clone(), (*time).clone()]))
         }
         ("to_timestamp_ltz", Some([number, precision])) => Some(instant(number, precision)?),
+        ("locate", Some([part, text])) => Some(call("strpos", vec![(*text).clone(), (*part).clone()])),
+        ("truncate", Some([number])) => Some(call("trunc", vec![(*number).clone()])),
+        ("truncate", Some([number, digits])) => Some(call("trunc", vec![(*number).clone(), (*digits).clone()])),
+        ("split_index", Some([text, delimiter, index])) => {
+            let parts = call("string_to_array", vec![(*text).clone(), (*delimiter).clone()]);
+            Some(element(parts, index))
+        }
+        ("regexp_extract", Some([text, pattern])) => Some(extracted(text, pattern, &number(0))),
+        ("regexp_extract", Some([text, pattern, group])) => Some(extracted(text, pattern, group)),
+        ("dayofweek", Some([time])) => Some(plus_one(call("date_part", vec![string("dow"), (*time).clone()]))),
+        (name, Some([time])) => DATE_PARTS
+            .iter()
+            .find(|(flink, _)| *flink == name)
+            .map(|(_, part)| call("date_part", vec![string(part), (*time).clone()])),
         _ => None,
     })
+}
+
+/// Flink's functions that are a part of a time, and the part.
+const DATE_PARTS: [(&str, &str); 9] = [
+    ("year", "year"),
+    ("quarter", "quarter"),
+    ("month", "month"),
+    ("week", "week"),
+    ("dayofyear", "doy"),
+    ("dayofmonth", "day"),
+    ("hour", "hour"),
+    ("minute", "minute"),
+    ("second", "second"),
+];
+
+/// The element behind `index`, which counts from 0; NULL where there is none.
+fn element(list: Expr, index: &Expr) -> Expr {
+    call("array_element", vec![list, plus_one(index.clone())])
+}
+
+/// What a group of a pattern matched; group 0 is the whole pattern, which becomes the first group here.
+fn extracted(text: &Expr, pattern: &Expr, group: &Expr) -> Expr {
+    let pattern = call("concat", vec![string("("), pattern.clone(), string(")")]);
+    element(call("regexp_match", vec![text.clone(), pattern]), group)
+}
+
+fn number(value: u8) -> Expr {
+    Expr::value(Value::Number(value.to_string(), false))
+}
+
+fn plus_one(value: Expr) -> Expr {
+    let sum = Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(value))),
+        op: BinaryOperator::Plus,
+        right: Box::new(number(1)),
+    };
+    Expr::Nested(Box::new(sum))
 }
 
 fn string(text: &str) -> Expr {

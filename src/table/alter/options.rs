@@ -39,8 +39,9 @@ impl Alteration {
             };
         };
         self.refuse_keys(found.key)?;
-        if found.key == "bucket" && self.has_snapshots {
-            return Err(Error::invalid("option bucket can't be reset once the table holds data"));
+        // Of an option that shapes the files it does not count whether it is set.
+        if self.has_snapshots && (found.key == "bucket" || found.def.immutable) {
+            return Err(Error::invalid(format!("option {} can't be reset once the table holds data", found.key)));
         }
         self.check_change(found.def, found.key, None)?;
         self.forget(found.key);

@@ -6,8 +6,9 @@ use crate::options::lookup;
 use crate::spec::types::TypeKind;
 
 /// Options whose value is a column or a list of columns.
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 14] = [
     "bucket-key",
+    "sequence.field",
     "clustering.columns",
     "upsert-key",
     "changelog-producer.row-deduplicate-ignore-fields",
@@ -49,8 +50,10 @@ impl Alteration {
                 "column {name} is named by option {option} and can't be renamed; reset the option first, rename, and set it again"
             )))
         };
-        if self.next.options.get("sequence.field").is_some_and(|columns| columns.split(',').any(|c| c.trim() == name)) {
-            return refused("sequence.field");
+        // Of the options `fields.<c>.*` this one does not follow in Java, which refuses the rename instead.
+        let stats_mode = format!("fields.{name}.stats-mode");
+        if self.next.options.contains_key(&stats_mode) {
+            return refused(&stats_mode);
         }
         if matches!(kind, Some(TypeKind::Variant)) {
             for option in ["variant.shreddingSchema", "parquet.variant.shreddingSchema"] {

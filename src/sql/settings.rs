@@ -112,7 +112,7 @@ impl PaimonSettings {
             COMMIT_IDENTIFIER => {
                 let number = value.trim().parse::<i64>().ok().filter(|number| (0..BATCH_IDENTIFIER).contains(number));
                 self.identifier = Some(number.ok_or_else(|| {
-                    Error::invalid(format!("paimon.commit.identifier = '{value}' must be a whole number from 0 on"))
+                    Error::invalid(format!("paimon.commit.identifier = '{value}' must be a whole number from 0 on, less than {BATCH_IDENTIFIER}"))
                 })?);
             }
             _ => return Ok(false),

@@ -202,6 +202,20 @@ impl Unfinished {
     }
 }
 
+/// Removes what local disk holds of files that were begun and given up; other stores show no such files.
+pub(crate) async fn remove_unfinished(root: &StoreLocation, paths: Vec<Path>) {
+    if root.local_path().is_none() {
+        return;
+    }
+    let removed = tokio::task::spawn_blocking(move || {
+        for path in paths {
+            // One that stays is an orphan.
+            let _ = std::fs::remove_file(format!("/{path}#1"));
+        }
+    });
+    let _ = removed.await;
+}
+
 fn unfinished_below(start: &Path, older_than: i64) -> io::Result<Vec<Unfinished>> {
     let mut found = Vec::new();
     let mut folders = vec![(PathBuf::from(format!("/{start}")), start.clone())];

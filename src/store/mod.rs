@@ -36,7 +36,7 @@ pub use branches::Branches;
 pub use cache::{ByteCache, CacheCounts, Cached, Caches, FileKey};
 pub use consumers::{Consumer, Consumers};
 pub use files::{DataLayout, TableFiles};
-pub(crate) use folders::Unfinished;
+pub(crate) use folders::{Unfinished, remove_unfinished};
 pub use location::{StoreFactory, StoreLocation, StoreRegistry, open_store, register_store};
 pub use schemas::Schemas;
 pub use snapshots::Snapshots;

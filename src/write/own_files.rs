@@ -9,10 +9,13 @@ use std::time::Duration;
 use object_store::path::Path;
 use parking_lot::Mutex;
 
-use crate::store::TableFiles;
+use crate::store::{TableFiles, remove_unfinished};
 
 /// How long a failed write waits for its files to go. A store that hangs must not hold up the error.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 20 });
+
+/// How long a store may take to make a file that nobody waits for any more.
+const SETTLED: Duration = Duration::from_millis(200);
 
 /// The files of one write (a statement, or one round of a writer) until they are committed.
 ///
@@ -102,10 +105,10 @@ impl OwnFiles {
     }
 }
 
-async fn remove(files: &TableFiles, paths: Vec<Path>) {
+async fn remove(files: &TableFiles, paths: &[Path]) {
     for path in paths {
         // A file that stays is an orphan: the error that made us delete is the one to report.
-        let _ = files.delete(&path).await;
+        let _ = files.delete(path).await;
     }
 }
 
@@ -117,7 +120,13 @@ impl Drop for OwnFiles {
         }
         let files = Arc::clone(&self.files);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { remove(&files, paths).await });
+            runtime.spawn(async move {
+                remove(&files, &paths).await;
+                // What was about to be made when its writer was dropped may be made only now.
+                tokio::time::sleep(SETTLED).await;
+                remove(&files, &paths).await;
+                remove_unfinished(files.root(), paths).await;
+            });
         }
     }
 }

@@ -185,7 +185,7 @@ fn merging_when_against_the_rules_then_refused() {
         ("id", "merge-engine = partial-update; fields.v.aggregate-function = sum", "only inside a sequence group"),
         ("id", "merge-engine = partial-update; fields.zz.sequence-group = v", "names column zz"),
         ("id", "merge-engine = partial-update; fields.w.sequence-group = zz", "names column zz"),
-        ("id", "merge-engine = partial-update; fields.w.sequence-group = id", "key column id"),
+        ("id", "merge-engine = partial-update; fields.id.sequence-group = w", "key column id"),
         // C35: groups that share a column would overwrite each other's order.
         (
             "id",

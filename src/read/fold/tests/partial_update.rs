@@ -281,7 +281,7 @@ fn plan_when_options_are_wrong_then_error_names_option_and_column() {
         (vec![PARTIAL, ("fields.a.aggregate-function", "sum")], ["column a", "sequence group"]),
         (vec![PARTIAL, ("fields.default-aggregate-function", "sum")], ["column s", "sequence group"]),
         (vec![PARTIAL, ("fields.x.sequence-group", "a")], ["x", "not a column"]),
-        (vec![PARTIAL, ("fields.s.sequence-group", "id")], ["id", "key column"]),
+        (vec![PARTIAL, ("fields.id.sequence-group", "s")], ["id", "key column"]),
         (vec![PARTIAL, ("partial-update.remove-record-on-sequence-group", "a")], ["column a", "sequence column"]),
         (
             vec![PARTIAL, ("ignore-delete", "true"), ("partial-update.remove-record-on-delete", "true")],

@@ -376,13 +376,12 @@ fn read(texts: &ArrayRef, unit: &TimeUnit, zone: &str) -> Result<ArrayRef> {
 
 /// What a clock in `zone` shows at instants (`shown`), without a zone, or the instants at which it shows these values, in UTC.
 fn moved(values: &ArrayRef, unit: &TimeUnit, zone: Tz, shown: bool) -> ArrayRef {
-    let moved = match unit {
+    match unit {
         TimeUnit::Second => moved_by::<TimestampSecondType>(values, zone, 1, shown),
         TimeUnit::Millisecond => moved_by::<TimestampMillisecondType>(values, zone, 1_000, shown),
         TimeUnit::Microsecond => moved_by::<TimestampMicrosecondType>(values, zone, 1_000_000, shown),
         TimeUnit::Nanosecond => moved_by::<TimestampNanosecondType>(values, zone, 1_000_000_000, shown),
-    };
-    moved
+    }
 }
 
 /// The same of values that are counted in `second`ths of a second.

@@ -381,7 +381,14 @@ impl LakeSession {
             return Err(Error::invalid("a query is expected: SELECT, WITH, VALUES or TABLE"));
         }
         self.check_change(&statement)?;
-        self.plan(statement).await
+        self.with_final_types(self.plan(statement).await?)
+    }
+
+    /// The plan with the types that the engine gives its columns in the end: before that, those of a UNION are the types of its
+    /// first branch, whatever the others are.
+    pub(super) fn with_final_types(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let state = self.context.state();
+        Ok(state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?)
     }
 
     /// Plans a statement whose names without a catalog or database are in `current`.

@@ -269,7 +269,7 @@ impl LakeSession {
             }
             return Ok(plan);
         }
-        let source = Box::pin(self.plan_within(statement(query), &current)).await?;
+        let source = self.with_final_types(Box::pin(self.plan_within(statement(query), &current)).await?)?;
         let reference = to.reference();
         let target = match to.evolved.take() {
             Some(evolved) => provider_as_source(Arc::new(evolved)),

@@ -123,7 +123,7 @@ impl LakeSession {
                 allowed::check(&table, verb, action)?;
             }
         }
-        let mut rows = Box::pin(self.planned(query)).await?;
+        let mut rows = self.with_final_types(Box::pin(self.planned(query)).await?)?;
         let of_new = rows.schema().fields().iter().skip(shape.new_at());
         for (field, given) in table.schema().fields.iter().zip(of_new).filter(|_| shape.has_new) {
             check_conversion(&field.name, given.data_type(), field.to_arrow().data_type())
